@@ -1,0 +1,32 @@
+"""SimbaV2: soft actor-critic on the unit hypersphere, for any continuous-control environment.
+
+Importing this package is light; JAX and the simulators are loaded when they are first needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simbav2.envs.tasks import Task, tasks
+from simbav2.errors import InputError
+
+if TYPE_CHECKING:
+    from simbav2.agent import SimbaV2
+    from simbav2.envs.make import make_env
+
+__version__ = "0.1.0"
+__all__ = ["InputError", "SimbaV2", "Task", "make_env", "tasks"]
+
+_LAZY = {"SimbaV2": "simbav2.agent", "make_env": "simbav2.envs.make"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'simbav2' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

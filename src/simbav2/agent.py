@@ -1,0 +1,212 @@
+"""The thin stateful shell around the learner: what a user holds in hand.
+
+One seed makes everything: environment, initialisation, exploration, replay and evaluation draw from streams of
+their own, so that taking more of one never shifts another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from simbav2 import presets
+from simbav2.config import Config, override
+from simbav2.envs.tasks import Task
+from simbav2.envs.vector import Envs, Step, make_vector_env
+from simbav2.errors import InputError
+from simbav2.learner import Learner, LearnerState
+from simbav2.replay import Replay
+from simbav2.statistics import Statistics
+from simbav2.types import Normalizer
+
+if TYPE_CHECKING:
+    from simbav2.training.online import Loop
+
+_WARMUP, _REPLAY, _EVALUATION = 1, 2, 3
+
+
+class SimbaV2:
+    """Soft actor-critic on the unit hypersphere, for any continuous-control environment.
+
+    `env` is a task id (`dmc/walker-walk`), a Gymnasium id, an environment, a vector environment or a callable
+    that makes an environment. Settings are given by their dotted names: `**{"critic.width": 128}`.
+    """
+
+    def __init__(self, env: Any, seed: int = 0, preset: str = presets.DEFAULT, **settings: Any) -> None:
+        config = override(presets.preset(preset), {"seed": seed, **settings})
+        num_envs = None if isinstance(env, VectorEnv) else config.num_envs
+        envs = make_vector_env(env, config.seed, num_envs, config.action_repeat)
+        self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env)
+        self._envs = envs
+
+    def _prepare(self, config: Config, task: Task, source: Any) -> None:
+        self.config = config
+        self.task = task
+        self.source = source
+        self.learner = Learner(config, task.observation_size, task.action_size)
+        key = jax.random.PRNGKey(config.seed)
+        self._act_key, learn_key = np.asarray(jax.random.split(key))
+        self.state: LearnerState = self.learner.init(learn_key)
+        self.statistics = Statistics.start(task.observation_size, config.num_envs)
+        self.decisions = 0
+        self.warmup_rng = np.random.default_rng([config.seed, _WARMUP])
+        self.replay_rng = np.random.default_rng([config.seed, _REPLAY])
+        self._replay: Replay | None = None
+        self._envs: Envs | None = None
+        self._loop: Loop | None = None
+        self._normalizer: Normalizer | None = None
+
+    # What a user calls. ------------------------------------------------------------------------------------
+
+    def learn(self, env_steps: int) -> SimbaV2:
+        """Train for `env_steps` more simulator steps. Schedules follow the setting `env_steps`, not this."""
+        from simbav2.training.online import Loop
+
+        if env_steps < 1:
+            raise InputError(f"env_steps is {env_steps}; expected at least 1")
+        if self._loop is None:
+            self._loop = Loop(self)
+        until = self.env_steps + env_steps
+        while self.env_steps < until:
+            self._loop.step()
+        return self
+
+    def predict(
+        self,
+        observation: NDArray,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[NDArray, None]:
+        """Actions in [-1, 1] for one raw observation or a batch, in the convention of Stable-Baselines3."""
+        observation = np.asarray(observation, np.float32)
+        single = observation.ndim == 1
+        batch = self._checked(observation, self.task.observation_size, "observation")
+        action = self.act(batch, noise=0.0 if deterministic else 1.0)
+        return (action[0] if single else action), None
+
+    def q_values(self, observation: NDArray, action: NDArray) -> NDArray:
+        """Every critic's value [critics, batch], in the units of the scaled reward."""
+        observations = self._checked(observation, self.task.observation_size, "observation")
+        actions = self._checked(action, self.task.action_size, "action")
+        return np.asarray(self.learner.q_values(self.state.critic.params, self.normalizer, observations, actions))
+
+    def save(self, folder: str | Path) -> None:
+        """Write networks, optimisers and statistics (not the replay) to a new folder, all or nothing."""
+        from simbav2.training import checkpoint
+
+        checkpoint.save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, env: Any = None) -> SimbaV2:
+        """An agent from what `save` or a run wrote; `env` where it is to go on in another environment."""
+        from simbav2.training import checkpoint
+
+        return checkpoint.load(Path(folder), env)
+
+    # What the training loop calls. -------------------------------------------------------------------------
+
+    @property
+    def env_steps(self) -> int:
+        """Simulator steps so far."""
+        return self.decisions * (self.config.action_repeat or 1)
+
+    @property
+    def envs(self) -> Envs:
+        """The environments trained on, made when first needed."""
+        if self._envs is None:
+            self._envs = make_vector_env(
+                self.source, self.config.seed, self.config.num_envs, self.config.action_repeat
+            )
+        return self._envs
+
+    @property
+    def evaluation_seed(self) -> int:
+        """Evaluation episodes are never those trained on."""
+        return int(np.random.SeedSequence([self.config.seed, _EVALUATION]).generate_state(1)[0])
+
+    @property
+    def replay(self) -> Replay:
+        """Reserved when first needed: a policy that only acts needs none."""
+        if self._replay is None:
+            config = self.config
+            assert config.discount is not None
+            self._replay = Replay(
+                config.replay.capacity,
+                self.task.observation_size,
+                self.task.action_size,
+                config.num_envs,
+                config.replay.n_step,
+                config.discount,
+            )
+        return self._replay
+
+    @property
+    def normalizer(self) -> Normalizer:
+        if self._normalizer is None:
+            self._normalizer = self.statistics.normalizer(self.config.reward_scaling)
+        return self._normalizer
+
+    @property
+    def warming_up(self) -> bool:
+        return self.decisions < self.config.warmup_decisions
+
+    def act(self, observation: NDArray, noise: float) -> NDArray:
+        """Actions [N, A]; small batches are padded to `num_envs`, so that all of them share one compilation."""
+        missing = max(0, self.config.num_envs - len(observation))
+        padded = np.pad(observation, ((0, missing), (0, 0))) if missing else observation
+        action = self.learner.act(
+            self.state.actor.params,
+            self.normalizer,
+            padded,
+            self._act_key,
+            np.uint32(self.decisions),
+            np.float32(noise),
+        )
+        return np.asarray(action)[: len(observation)]
+
+    def explore(self, observation: NDArray) -> NDArray:
+        """Uniform while warming up, then the policy's own noise."""
+        if self.warming_up:
+            return self.warmup_rng.uniform(-1, 1, (len(observation), self.task.action_size)).astype(np.float32)
+        return self.act(observation, noise=1.0)
+
+    def observe(self, observation: NDArray, action: NDArray, step: Step) -> None:
+        """Take in one decision of every environment."""
+        assert self.config.discount is not None
+        ended = step.terminated | step.truncated
+        self.statistics = self.statistics.observe(observation, step.reward, ended, self.config.discount)
+        self._normalizer = None
+        self.replay.add(observation, action, step)
+        self.decisions += len(observation)
+
+    def abandon_episodes(self) -> NDArray:
+        """Start new episodes in place of those under way; returns their first observations."""
+        self.replay.cut()
+        returns = self.statistics.returns
+        self.statistics = self.statistics._replace(returns=returns._replace(running=np.zeros_like(returns.running)))
+        self.envs.episodes = [number + 1 for number in self.envs.episodes]
+        observation = self.envs.reset()
+        self.replay.head[:] = observation
+        return observation
+
+    def update(self) -> dict[str, Any] | None:
+        """The updates due after the latest decision, if any; their metrics stay on the device."""
+        updates, every = self.config.rhythm
+        if self.warming_up or self.decisions // self.config.num_envs % every:
+            return None
+        batches = self.replay.sample(updates, self.config.replay.batch_size, self.replay_rng)
+        self.state, metrics = self.learner.learn(self.state, self.normalizer, batches)
+        return metrics
+
+    def _checked(self, array: NDArray, size: int, name: str) -> NDArray:
+        array = np.atleast_2d(np.asarray(array, np.float32))
+        if array.ndim != 2 or array.shape[1] != size:
+            raise InputError(f"{name} has shape {array.shape}; expected ({size},) or (batch, {size})")
+        return array

@@ -1,0 +1,239 @@
+"""The command line. Heavy imports happen inside the commands, so that help comes at once.
+
+`--section.field VALUE` is read by `config.override`, the same function that serves Python, so that both give the
+same one-line errors; a parser library would only stand between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from simbav2 import __version__, presets
+from simbav2.config import leaves
+from simbav2.envs.tasks import tasks
+from simbav2.errors import InputError
+
+DEFAULT_TASK = "dmc/ball-in-cup-catch"
+_TRAIN_OPTIONS = ("preset", "stop-after", "out", "overwrite", "help")
+STOPPED = 130  # the shell's status for Ctrl-C
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one-line errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; see `{self.prog} --help`")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        parser = _parser()
+        words, settings = _take_settings(list(sys.argv[1:] if arguments is None else arguments))
+        options = parser.parse_args(words, argparse.Namespace(settings=settings))
+        return options.run(options)
+    except InputError as error:
+        print(f"simbav2: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+
+
+def _parser() -> Parser:
+    top = Parser(prog="simbav2", description="SimbaV2: soft actor-critic on the unit hypersphere.", allow_abbrev=False)
+    top.add_argument("--version", action="version", version=f"simbav2 {__version__}")
+    top.set_defaults(run=lambda options: top.print_help() or 0, command=None)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, run: Any, about: str, **more: Any) -> Parser:
+        added: Parser = commands.add_parser(
+            name,
+            help=about,
+            description=about[0].upper() + about[1:] + ".",
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **more,
+        )
+        added.set_defaults(run=run)
+        return added
+
+    train = command("train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS)
+    train.usage = "simbav2 train TASK [--preset NAME] [--seed K] [--env-steps N] [--out DIR] [--section.field VALUE ...]"
+    train.add_argument("task", metavar="TASK", nargs="?", default=DEFAULT_TASK, help=f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})")
+    train.add_argument("--preset", metavar="NAME", default=presets.DEFAULT, help=f"{', '.join(presets.PRESETS)} (default: {presets.DEFAULT})")
+    train.add_argument("--stop-after", type=int, metavar="N", help="end after N simulator steps; schedules stay those of --env-steps")
+    train.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: one under runs/, named after the config)")
+    train.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
+
+    resume = command("resume", _resume, "go on with a run where it stopped")
+    resume.add_argument("folder", type=Path, metavar="RUN")
+    resume.add_argument("--stop-after", type=int, metavar="N", help="end after N simulator steps in all")
+
+    evaluate = command("evaluate", _evaluate, "score a trained policy")
+    evaluate.add_argument("folder", type=Path, metavar="RUN", help="a run or a saved agent")
+    evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="how many to play (default: 10)")
+    evaluate.add_argument("--seed", type=int, default=None, metavar="K", help="of the episodes (default: the run's own evaluation seed)")
+    evaluate.add_argument("--json", action="store_true", help="print facts as JSON")
+
+    report = command("report", _report, "write tables, curves and one HTML page about runs")
+    report.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="runs, or folders that hold runs")
+    report.add_argument("--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)")
+
+    listing = command("tasks", _tasks, "list the tasks of the benchmark")
+    listing.add_argument("suite", nargs="?", metavar="SUITE", help="only this suite")
+    listing.add_argument("--json", action="store_true", help="print facts as JSON")
+
+    shown = command("presets", _presets, "show every preset as its difference from `paper`")
+    shown.add_argument("--json", action="store_true", help="print facts as JSON")
+
+    doctor = command("doctor", _doctor, "tell what is installed, what works here, and how to mend the rest")
+    doctor.add_argument("--json", action="store_true", help="print facts as JSON")
+    return top
+
+
+_SETTINGS = "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n" + "\n".join(
+    f"  --{name.replace('_', '-'):<36}{value}"
+    for name, value in leaves(presets.preset(presets.DEFAULT)).items()
+    if name not in ("task", "preset")
+)
+
+
+def _take_settings(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Take `--name value` and `--name=value` out of the words of `train`, all but its own options."""
+    if words[:1] != ["train"]:
+        return words, {}
+    rest: list[str] = []
+    settings: dict[str, str] = {}
+    queue = iter(words)
+    for word in queue:
+        name, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or name in _TRAIN_OPTIONS:
+            rest.append(word)
+            continue
+        if not equals:
+            value = next(queue, "")
+            if not value or value.startswith("--"):
+                raise InputError(f"--{name} has no value; expected --{name} VALUE")
+        settings[name] = value
+    return rest, settings
+
+
+def _print_json(data: Any) -> int:
+    print(json.dumps(data, indent=2))
+    return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    from simbav2.agent import SimbaV2
+    from simbav2.training import run
+
+    agent = SimbaV2(options.task, preset=options.preset, **options.settings)
+    folder = options.out or run.default_folder(agent.config)
+    return _conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from simbav2.training import run
+
+    return _conclude(options.folder, run.resume(options.folder, options.stop_after))
+
+
+def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
+    if summary is None:
+        print(f"stopped and saved; go on with: simbav2 resume {folder}")
+        return STOPPED
+    result = f"return {summary['final_return']:.1f}"
+    if summary["final_success"] is not None:
+        result += f", success {summary['final_success']:.0%}"
+    print(f"{summary['task']}: {result} after {summary['env_steps']:,} steps")
+    print(f"report: {folder / 'report' / 'index.html'}")
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from simbav2.agent import SimbaV2
+    from simbav2.envs.vector import make_vector_env
+    from simbav2.training.evaluate import evaluate, mean_success, mean_total
+
+    if options.episodes < 1:
+        raise InputError(f"--episodes is {options.episodes}; expected at least 1")
+    agent = SimbaV2.load(options.folder)
+    seed = agent.evaluation_seed if options.seed is None else options.seed
+    envs = make_vector_env(agent.source, seed, agent.config.num_envs, agent.config.action_repeat)
+    episodes = evaluate(agent, envs, options.episodes)
+    total, success = mean_total(episodes), mean_success(episodes)
+    if options.json:
+        return _print_json({
+            "task": agent.config.task,
+            "env_steps": agent.env_steps,
+            "return": total,
+            "success": success,
+            "episodes": [{"return": e.total, "length": e.length, "success": e.success} for e in episodes],
+        })  # fmt: skip
+    for number, episode in enumerate(episodes):
+        solved = "" if episode.success is None else f"  success {episode.success:.0f}"
+        print(f"episode {number:>3}  return {episode.total:>10.1f}  length {episode.length:>5}{solved}")
+    solved = "" if success is None else f", success {success:.0%}"
+    print(f"{agent.config.task} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from simbav2.analysis.report import write_report
+    from simbav2.analysis.runs import find_runs, read_run
+
+    print(write_report([read_run(folder) for folder in find_runs(options.folders)], options.out))
+    return 0
+
+
+def _tasks(options: argparse.Namespace) -> int:
+    rows = tasks(options.suite)
+    if options.json:
+        return _print_json([dataclasses.asdict(task) for task in rows])
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("task", "suite", box=None, header_style="bold", pad_edge=False)
+    for name in ("observations", "actions", "repeat", "episode", "random", "reference"):
+        table.add_column(name, justify="right")
+    table.add_column("metric")
+    for task in rows:
+        numbers = (task.observation_size, task.action_size, task.action_repeat, task.episode_length)
+        scores = (task.random_score, task.reference_score)
+        table.add_row(task.id, task.suite, *map(str, numbers), *(f"{score:g}" for score in scores), task.metric)
+    Console().print(table)
+    return 0
+
+
+def _presets(options: argparse.Namespace) -> int:
+    differences = {
+        name: {field: after for field, (_, after) in presets.difference(presets.PRESETS[name].config).items()}
+        for name in presets.PRESETS
+    }
+    if options.json:
+        return _print_json({
+            name: {"about": presets.PRESETS[name].about, "default": name == presets.DEFAULT, "differs": differs}
+            for name, differs in differences.items()
+        })  # fmt: skip
+    base = leaves(presets.paper)
+    for name, differs in differences.items():
+        default = " (default)" if name == presets.DEFAULT else ""
+        print(f"{name}{default}: {presets.PRESETS[name].about}")
+        for field, value in differs.items():
+            print(f"    --{field.replace('_', '-'):<44} {base.get(field)} -> {value}")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from simbav2 import doctor
+
+    findings = doctor.examine()
+    if options.json:
+        return _print_json([finding._asdict() for finding in findings])
+    doctor.show(findings)
+    return 0

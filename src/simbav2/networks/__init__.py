@@ -1,0 +1,1 @@
+"""The only place that knows the neural library (Flax Linen)."""

@@ -1,0 +1,48 @@
+"""From a config to its networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from simbav2.config import Config
+from simbav2.networks.policies import GaussianPolicy, TanhNormal
+from simbav2.networks.values import CategoricalValue, CriticNetwork, Ensemble
+from simbav2.types import Array, Params
+
+
+@dataclass(frozen=True)
+class Networks:
+    policy: GaussianPolicy
+    critic: Ensemble
+    value: CategoricalValue
+    observation_size: int
+    action_size: int
+
+    def init(self, key: Array) -> tuple[Params, tuple[Params, ...]]:
+        """Fresh parameters of the actor and of the critics."""
+        actor_key, critic_key = jax.random.split(key)
+        observation, action = jnp.zeros((1, self.observation_size)), jnp.zeros((1, self.action_size))
+        actor = self.policy.init(actor_key, observation)["params"]
+        return actor, self.critic.init(critic_key, observation, action)
+
+    def actions(self, actor: Params, observation: Array) -> TanhNormal:
+        return self.policy.apply({"params": actor}, observation)
+
+    def q(self, critic: tuple[Params, ...], observation: Array, action: Array) -> Array:
+        """The mean return of every member [members, B], in scaled units."""
+        return self.value.mean(self.critic.apply(critic, observation, action))
+
+
+def build(config: Config, observation_size: int, action_size: int) -> Networks:
+    assert config.critic.members is not None, "resolve the config first"
+    value = CategoricalValue(config.value)
+    return Networks(
+        policy=GaussianPolicy(config.policy, config.actor, action_size),
+        critic=Ensemble(CriticNetwork(config.critic, value.size), config.critic.members),
+        value=value,
+        observation_size=observation_size,
+        action_size=action_size,
+    )

@@ -1,0 +1,89 @@
+"""The unit hypersphere: the normalisation, the weights that live on it, and the way back to it.
+
+A weight that must keep unit norm is stored in a box of its own type, `UnitColumns`. `project` maps over that
+type, so no list of layer names exists and a new layer cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from simbav2.types import Array, Params
+
+
+def unit(x: Array, axis: int = -1) -> Array:
+    """x / max(|x|, 1e-8), with a gradient of zero instead of NaN at the origin."""
+    return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis, keepdims=True), 1e-16))
+
+
+class UnitColumns(struct.PyTreeNode, nn.meta.AxisMetadata):
+    """A kernel [..., inputs, outputs]: every output unit's weight vector (a column) has unit norm."""
+
+    value: Array
+
+    def project(self) -> UnitColumns:
+        return UnitColumns(unit(self.value, axis=-2))
+
+    def unbox(self) -> Array:
+        return self.value
+
+    def replace_boxed(self, val: Array) -> UnitColumns:
+        return UnitColumns(val)
+
+    def add_axis(self, index: int, params: dict[Any, Any]) -> UnitColumns:
+        return self
+
+    def remove_axis(self, index: int, params: dict[Any, Any]) -> UnitColumns:
+        return self
+
+
+def _is_unit(node: Any) -> bool:
+    return isinstance(node, UnitColumns)
+
+
+def project(params: Params) -> Params:
+    """Put every spherical weight back on its sphere and leave the rest as it is."""
+    return jax.tree.map(lambda node: node.project() if _is_unit(node) else node, params, is_leaf=_is_unit)
+
+
+def columns(params: Params) -> list[Array]:
+    """Every spherical kernel of a tree."""
+    return [node.value for node in jax.tree.leaves(params, is_leaf=_is_unit) if _is_unit(node)]
+
+
+class UnitDense(nn.Module):
+    """A linear map without bias whose weight vectors have unit norm: each output is a cosine times |x|."""
+
+    size: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        orthogonal = nn.initializers.orthogonal()
+
+        def init(key: Array, shape: tuple[int, ...]) -> UnitColumns:
+            return UnitColumns(orthogonal(key, shape)).project()
+
+        return x @ self.param("kernel", init, (x.shape[-1], self.size))
+
+
+class Scale(nn.Module):
+    """A trainable vector that starts at `scale` and multiplies by `vector * initial / scale`.
+
+    Adam moves every entry by about the learning rate, so `scale` sets how fast the vector moves relative to
+    its size, and `initial` what it does at the start.
+    """
+
+    initial: float
+    scale: float
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        vector = self.param("vector", nn.initializers.constant(self.scale), (x.shape[-1],))
+        return x * (vector * (self.initial / self.scale))
+
+

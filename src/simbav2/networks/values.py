@@ -1,0 +1,86 @@
+"""Values: what a critic's numbers mean as a return, what they should learn, and how far off they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simbav2 import config
+from simbav2.networks import trunks
+from simbav2.types import Array, Params
+
+
+@dataclass(frozen=True)
+class CategoricalValue:
+    """A distribution over evenly spaced atoms; the critic gives its logits [..., atoms]."""
+
+    part: config.Categorical
+
+    @property
+    def size(self) -> int:
+        return self.part.atoms
+
+    @property
+    def atoms(self) -> Array:
+        return np.linspace(self.part.low, self.part.high, self.part.atoms, dtype=np.float32)
+
+    def mean(self, logits: Array) -> Array:
+        return jax.nn.softmax(logits) @ self.atoms
+
+    def target(self, logits: Array, reward: Array, discount: Array, bonus: Array) -> Array:
+        """Mass [B, atoms] of `reward + discount * (z + bonus)`, from the logits [B, atoms] at the next step."""
+        z = reward[:, None] + discount[:, None] * (self.atoms + bonus[:, None])
+        return self.project(z, jax.nn.softmax(logits))
+
+    def project(self, positions: Array, mass: Array) -> Array:
+        """Move `mass` at `positions` [B, atoms] onto the atoms: each share goes to the two nearest."""
+        part = self.part
+        # Clip before projecting: mass outside the support would otherwise be lost.
+        place = (jnp.clip(positions, part.low, part.high) - part.low) * ((part.atoms - 1) / (part.high - part.low))
+        lower = jnp.clip(jnp.floor(place).astype(jnp.int32), 0, part.atoms - 2)
+        upper_share = mass * (place - lower)
+
+        def scatter(lower: Array, mass: Array, upper_share: Array) -> Array:
+            return jnp.zeros(part.atoms).at[lower].add(mass - upper_share).at[lower + 1].add(upper_share)
+
+        return jax.vmap(scatter)(lower, mass, upper_share)
+
+    def loss(self, logits: Array, target: Array) -> Array:
+        """Cross entropy per sample."""
+        return -jnp.sum(target * jax.nn.log_softmax(logits), axis=-1)
+
+
+class CriticNetwork(nn.Module):
+    """Observation and action to the numbers of a value."""
+
+    network: config.Critic
+    size: int
+
+    @nn.compact
+    def __call__(self, observation: Array, action: Array) -> Array:
+        architecture = self.network.architecture
+        x = jnp.concatenate([observation, action], axis=-1)
+        h = trunks.Hyperspherical(architecture, self.network.width, self.network.depth)(x)
+        return trunks.HypersphericalHead(architecture, self.size)(h)
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Several critics with parameters of their own; one critic is an ensemble of one.
+
+    Parameters are a tuple with one tree per member, outputs have a leading axis [members, ...]. A plain loop
+    beats `vmap` on a CPU: the matrix products stay unbatched.
+    """
+
+    member: CriticNetwork
+    members: int
+
+    def init(self, key: Array, observation: Array, action: Array) -> tuple[Params, ...]:
+        return tuple(self.member.init(k, observation, action)["params"] for k in jax.random.split(key, self.members))
+
+    def apply(self, params: tuple[Params, ...], observation: Array, action: Array) -> Array:
+        return jnp.stack([self.member.apply({"params": member}, observation, action) for member in params])

@@ -1,0 +1,163 @@
+"""A ring of experience in which every observation is stored once.
+
+The successor of a row is the row one step further on; only where an episode ended is its final observation kept
+apart, in a pool. Rows are [step, environment] flattened, so the successor of row i is row i + num_envs, and one
+spare step at the head holds the observations that will be acted on next.
+
+Storage is reserved, not touched: the operating system hands out memory as rows are written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simbav2.envs.vector import Step
+from simbav2.types import Transition
+
+_NO_FINAL = -1
+_COLUMNS = ("observation", "action", "reward", "terminated", "final")
+
+
+class Pool:
+    """Rows that come and go, each with a slot number; grows by doubling and reuses slots given back."""
+
+    def __init__(self, size: int) -> None:
+        self.rows = np.empty((16, size), np.float32)
+        self.free = list(range(15, -1, -1))
+
+    def keep(self, row: NDArray) -> int:
+        if not self.free:
+            used = len(self.rows)
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+            self.free = list(range(2 * used - 1, used - 1, -1))
+        slot = self.free.pop()
+        self.rows[slot] = row
+        return slot
+
+    def release(self, slot: int) -> None:
+        self.free.append(slot)
+
+
+class Replay:
+    def __init__(
+        self,
+        capacity: int,
+        observation_size: int,
+        action_size: int,
+        num_envs: int = 1,
+        n_step: int = 1,
+        discount: float = 0.99,
+    ) -> None:
+        self.steps = -(-capacity // num_envs)
+        self.num_envs = num_envs
+        self.n_step = n_step
+        self.discount = discount
+        rows = self.steps * num_envs
+        self.observation = np.zeros((rows + num_envs, observation_size), np.float32)
+        self.action = np.zeros((rows + num_envs, action_size), np.float32)
+        self.reward = np.zeros(rows + num_envs, np.float32)
+        self.terminated = np.zeros(rows + num_envs, np.bool_)
+        self.final = np.full(rows + num_envs, _NO_FINAL, np.int32)
+        self.finals = Pool(observation_size)
+        self.added = 0  # steps ever added
+
+    def __len__(self) -> int:
+        """Transitions that can be sampled."""
+        return min(self.added, self.steps) * self.num_envs
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in _COLUMNS) + self.finals.rows.nbytes
+
+    def _rows(self, step: int) -> slice:
+        start = step % (self.steps + 1) * self.num_envs
+        return slice(start, start + self.num_envs)
+
+    def add(self, observation: NDArray, action: NDArray, step: Step) -> None:
+        """One decision in every environment."""
+        rows = self._rows(self.added)
+        self.observation[rows] = observation
+        self.action[rows] = action
+        self.reward[rows] = step.reward
+        self.terminated[rows] = step.terminated
+        # The oldest step gives up its place to the observations that will be acted on next.
+        head = self._rows(self.added + 1)
+        for row in range(head.start, head.stop):
+            if self.final[row] != _NO_FINAL:
+                self.finals.release(int(self.final[row]))
+                self.final[row] = _NO_FINAL
+        for env in np.flatnonzero(step.terminated | step.truncated):
+            self.final[rows.start + env] = self.finals.keep(step.next_observation[env])
+        self.observation[head] = step.observation
+        self.added += 1
+
+    def sample(self, batches: int, batch_size: int, rng: np.random.Generator) -> Transition:
+        """Uniform with replacement: [batches, batch_size, ...]."""
+        oldest = self._rows(max(0, self.added - self.steps)).start
+        return self._transitions((rng.integers(len(self), size=(batches, batch_size)) + oldest) % len(self.reward))
+
+    def _transitions(self, row: NDArray) -> Transition:
+        rows = len(self.reward)
+        head = self._rows(self.added).start
+        last = row
+        reward = self.reward[row]
+        discount = np.full(row.shape, self.discount, np.float32)
+        # A path stops where its episode ended or where the newest step is reached.
+        going = np.ones(row.shape, np.bool_)
+        for _ in range(1, self.n_step):
+            following = (last + self.num_envs) % rows
+            going &= (self.final[last] == _NO_FINAL) & (following // self.num_envs * self.num_envs != head)
+            last = np.where(going, following, last)
+            reward = reward + going * discount * self.reward[last]
+            discount = np.where(going, discount * np.float32(self.discount), discount)
+        successor = self.observation[(last + self.num_envs) % rows]
+        slot = self.final[last]
+        over = slot != _NO_FINAL
+        if over.any():
+            successor[over] = self.finals.rows[slot[over]]
+        return Transition(
+            observation=self.observation[row],
+            action=self.action[row],
+            reward=reward,
+            discount=discount * ~self.terminated[last],
+            next_observation=successor,
+        )
+
+    @property
+    def head(self) -> NDArray:
+        """The observations that will be acted on next [N, O]."""
+        return self.observation[self._rows(self.added)]
+
+    def recent_actions(self, counts: list[int]) -> list[NDArray]:
+        """The last `counts[i]` actions of each environment i, oldest first."""
+        return [
+            np.stack([self.action[self._rows(self.added - back).start + env] for back in range(count, 0, -1)])
+            if count
+            else self.action[:0]
+            for env, count in enumerate(counts)
+        ]
+
+    def cut(self) -> None:
+        """Mark the newest step as the last of its episodes: what comes next does not follow from it."""
+        rows = self._rows(self.added - 1)
+        for env in range(self.num_envs):
+            if self.final[rows.start + env] == _NO_FINAL:
+                self.final[rows.start + env] = self.finals.keep(self.head[env])
+
+    def snapshot(self) -> dict[str, NDArray]:
+        """Everything, as arrays; rows never written are left out."""
+        used = min(self.added + 1, self.steps + 1) * self.num_envs
+        return {
+            "added": np.array(self.added),
+            "finals": self.finals.rows,
+            "finals_free": np.array(self.finals.free, np.int32),
+            **{name: getattr(self, name)[:used] for name in _COLUMNS},
+        }
+
+    def restore(self, snapshot: dict[str, NDArray]) -> None:
+        self.added = int(snapshot["added"])
+        self.finals.rows = snapshot["finals"]
+        self.finals.free = snapshot["finals_free"].tolist()
+        for name in _COLUMNS:
+            getattr(self, name)[: len(snapshot[name])] = snapshot[name]

@@ -1,0 +1,85 @@
+"""Running moments of observations and returns, in float64: replicators found that float32 costs return.
+
+Pure functions of small named tuples. The networks see them through `Statistics.normalizer`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simbav2.config import RewardScaling
+from simbav2.types import Normalizer
+
+Float64 = NDArray[np.float64]
+
+
+class Moments(NamedTuple):
+    """Mean and variance of everything observed so far. The tiny count makes the start value fade at once."""
+
+    mean: Float64
+    variance: Float64
+    count: float
+
+    @classmethod
+    def start(cls, size: int) -> Moments:
+        return cls(np.zeros(size), np.ones(size), 1e-4)
+
+    def observe(self, batch: NDArray) -> Moments:
+        """Take in `batch` [N, size] (Chan's formula for merging two samples)."""
+        added = len(batch)
+        count = self.count + added
+        batch = batch.astype(np.float64)
+        batch_mean = batch.mean(axis=0)
+        delta = batch_mean - self.mean
+        squares = (
+            self.variance * self.count
+            + ((batch - batch_mean) ** 2).sum(axis=0)
+            + delta**2 * (self.count * added / count)
+        )
+        return Moments(self.mean + delta * (added / count), squares / count, count)
+
+
+class Returns(NamedTuple):
+    """The discounted return under way in each environment, and what has been seen of it."""
+
+    running: Float64  # [N], G
+    moments: Moments  # of G over all environments
+    largest: float  # of |G|: the absolute value, so that purely negative returns are bounded too
+
+    @classmethod
+    def start(cls, num_envs: int) -> Returns:
+        return cls(np.zeros(num_envs), Moments.start(1), 0.0)
+
+    def observe(self, reward: NDArray, ended: NDArray, discount: float) -> Returns:
+        """G <- gamma G + r; an episode that ended starts the next one at zero."""
+        running = discount * self.running + reward
+        moments = self.moments.observe(running[:, None])
+        return Returns(np.where(ended, 0.0, running), moments, max(self.largest, float(np.abs(running).max())))
+
+    def scale(self, scaling: RewardScaling) -> float:
+        """What rewards are divided by."""
+        deviation = np.sqrt(self.moments.variance[0] + scaling.epsilon)
+        return float(max(deviation, self.largest / scaling.bound))
+
+
+class Statistics(NamedTuple):
+    observation: Moments
+    returns: Returns
+
+    @classmethod
+    def start(cls, observation_size: int, num_envs: int) -> Statistics:
+        return cls(Moments.start(observation_size), Returns.start(num_envs))
+
+    def observe(self, observation: NDArray, reward: NDArray, ended: NDArray, discount: float) -> Statistics:
+        """One decision in every environment: the observations acted on and the rewards that came of it."""
+        return Statistics(self.observation.observe(observation), self.returns.observe(reward, ended, discount))
+
+    def normalizer(self, scaling: RewardScaling) -> Normalizer:
+        return Normalizer(
+            mean=self.observation.mean.astype(np.float32),
+            std=np.sqrt(self.observation.variance + 1e-8).astype(np.float32),
+            reward_scale=np.float32(self.returns.scale(scaling)),
+        )

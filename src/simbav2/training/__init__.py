@@ -1,0 +1,1 @@
+"""The loops around the agent and the files they leave."""

@@ -1,0 +1,124 @@
+"""Online training: one loop, in which data flows one way.
+
+`Loop` is the innermost part, used by `agent.learn` as well; `train` adds what a run has beyond it: logs,
+evaluations, checkpoints, and a stop that loses nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simbav2.envs.vector import make_vector_env
+from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
+
+if TYPE_CHECKING:
+    from simbav2.agent import SimbaV2
+    from simbav2.training.record import Recorder
+
+
+class Loop:
+    """Steps the environments, feeds the agent, and counts the episodes under way."""
+
+    def __init__(self, agent: SimbaV2) -> None:
+        self.agent = agent
+        self.episodes = EpisodeCounter(agent.config.num_envs)
+        self.observation = agent.envs.reset()
+        self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
+
+    def step(self) -> list[Episode]:
+        """One decision in every environment and the updates due after it; returns the episodes that ended."""
+        agent = self.agent
+        action = agent.explore(self.observation)
+        step = agent.envs.step(action)
+        agent.observe(self.observation, action, step)
+        self.observation = step.observation
+        self.metrics = agent.update() or self.metrics
+        return [episode for _, episode in self.episodes.observe(step)]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Where every environment is, as plain data."""
+        return {
+            "episodes": self.agent.envs.episodes,
+            "totals": self.episodes.totals.tolist(),
+            "lengths": self.episodes.lengths.tolist(),
+            "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
+        }
+
+    @classmethod
+    def restore(cls, agent: SimbaV2, snapshot: dict[str, Any]) -> Loop:
+        """Go on in the middle of the episodes under way, by playing their actions again from their seeds."""
+        loop = cls.__new__(cls)
+        loop.agent = agent
+        loop.metrics = None
+        loop.episodes = EpisodeCounter(agent.config.num_envs)
+        lengths = snapshot["lengths"]
+        loop.observation = agent.envs.restore(snapshot["episodes"], agent.replay.recent_actions(lengths))
+        if np.array_equal(loop.observation, agent.replay.head):
+            loop.episodes.totals[:] = snapshot["totals"]
+            loop.episodes.lengths[:] = lengths
+            loop.episodes.successes[:] = [np.nan if value is None else value for value in snapshot["successes"]]
+        else:
+            loop.observation = agent.abandon_episodes()
+        return loop
+
+
+class StopRequest:
+    requested = False
+
+
+@contextmanager
+def stop_signals() -> Iterator[StopRequest]:
+    """SIGINT and SIGTERM ask for a stop at the next safe place; a second SIGINT interrupts as usual."""
+    request = StopRequest()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if request.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        request.requested = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def train(loop: Loop, until: int, recorder: Recorder) -> bool:
+    """Train to `until` simulator steps; False when a signal asked to stop before that."""
+    agent = loop.agent
+    schedule = agent.config.schedule
+    episodes: list[Episode] = []  # that ended since the last log
+    with (
+        stop_signals() as stop,
+        closing(make_vector_env(
+            agent.source, agent.evaluation_seed, agent.config.num_envs, agent.config.action_repeat
+        )) as evaluation_envs,
+    ):  # fmt: skip
+        def look() -> None:
+            # Numbered by the step, so that a resumed run meets the same episodes.
+            first = agent.env_steps // schedule.evaluate_every * schedule.evaluation_episodes
+            recorder.evaluation(evaluate(agent, evaluation_envs, schedule.evaluation_episodes, first))
+
+        if agent.decisions == 0:
+            look()
+        while agent.env_steps < until and not stop.requested:
+            before = agent.env_steps
+            episodes += loop.step()
+            now = agent.env_steps
+            last = now >= until
+            if last or now // schedule.log_every > before // schedule.log_every:
+                recorder.progress(episodes, loop.metrics)
+                episodes = []
+            if last or now // schedule.evaluate_every > before // schedule.evaluate_every:
+                look()
+            if last or now // schedule.checkpoint_every > before // schedule.checkpoint_every:
+                recorder.checkpoint(loop)
+        recorder.checkpoint(loop)
+    return agent.env_steps >= until

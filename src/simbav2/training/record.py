@@ -1,0 +1,150 @@
+"""The files of a run: plain formats, a row at a time, so that whatever ends the program loses nothing written."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simbav2.training import checkpoint
+from simbav2.training.display import Display
+from simbav2.training.evaluate import Episode, mean_success, mean_total
+from simbav2.training.files import versions, write_json, write_text
+
+if TYPE_CHECKING:
+    from simbav2.agent import SimbaV2
+    from simbav2.training.online import Loop
+
+PROGRESS = "env_step,decisions,updates,episodes,return,length,success,seconds,updates_per_second".split(",")
+EVALUATIONS = "env_step,episode,return,length,success".split(",")
+
+
+class Recorder:
+    """Writes a run's folder and keeps its display up to date."""
+
+    def __init__(self, folder: Path, agent: SimbaV2, display: Display) -> None:
+        self.folder = folder
+        self.agent = agent
+        self.display = display
+        self.episodes = 0
+        self.seconds_before = 0.0  # spent by earlier processes of the same run
+        self.last_evaluation: list[Episode] = []
+        self._began = time.monotonic()
+        self._mark()
+
+    def create(self, stop_after: int | None) -> None:
+        """The files of a new run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        description = checkpoint.description(self.agent.config, self.agent.task)
+        write_json(self.folder / "config.json", {**description, "stop_after": stop_after})
+        write_text(self.folder / "progress.csv", ",".join(PROGRESS) + "\n")
+        write_text(self.folder / "evaluations.csv", ",".join(EVALUATIONS) + "\n")
+        write_text(self.folder / "metrics.jsonl", "")
+
+    def rewind(self) -> None:
+        """Forget rows written after the checkpoint that the agent was loaded from: they will be written again."""
+        step = self.agent.env_steps
+        for name in ("progress.csv", "evaluations.csv"):
+            header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
+            kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
+            write_text(self.folder / name, "".join([header, *kept]))
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
+        write_text(self.folder / "metrics.jsonl", "".join(kept))
+        with open(self.folder / "progress.csv", newline="") as file:
+            for row in csv.DictReader(file):
+                self.episodes, self.seconds_before = int(row["episodes"]), float(row["seconds"])
+        with open(self.folder / "evaluations.csv", newline="") as file:
+            by_step: dict[int, list[Episode]] = {}
+            for row in csv.DictReader(file):
+                success = float(row["success"]) if row["success"] else None
+                episode = Episode(float(row["return"]), int(row["length"]), success)
+                by_step.setdefault(int(row["env_step"]), []).append(episode)
+        for at, episodes in by_step.items():
+            self.last_evaluation = episodes
+            self._show_evaluation(at, episodes)
+
+    @property
+    def seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self._began
+
+    @property
+    def updates(self) -> int:
+        return int(self.agent.state.updates)
+
+    def progress(self, episodes: Sequence[Episode], metrics: dict[str, Any] | None) -> None:
+        """One row about the time since the last: `episodes` that ended, and the learner's latest metrics."""
+        agent, status = self.agent, self.display.status
+        # Reading the metrics waits for the updates under way, so that they are counted in the time they took.
+        values = {name: float(value) for name, value in (metrics or {}).items()}
+        marked, updates, env_steps = self._marked
+        elapsed = time.monotonic() - marked
+        rate = (self.updates - updates) / elapsed
+        self.episodes += len(episodes)
+        length = sum(episode.length for episode in episodes) / len(episodes) if episodes else None
+        total, success = mean_total(list(episodes)), mean_success(list(episodes))
+        row = (agent.env_steps, agent.decisions, self.updates, self.episodes, total, length, success)
+        self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
+        scale = float(agent.normalizer.reward_scale)
+        line = json.dumps({"env_step": agent.env_steps, "updates": self.updates, **values, "reward_scale": scale})
+        with open(self.folder / "metrics.jsonl", "a") as file:
+            file.write(line + "\n")
+        status.env_step = agent.env_steps
+        status.training_return = status.training_return if total is None else total
+        status.updates_per_second = rate
+        status.env_steps_per_second = (agent.env_steps - env_steps) / elapsed
+        self.display.refresh()
+        self._mark()
+
+    def evaluation(self, episodes: Sequence[Episode]) -> None:
+        step = self.agent.env_steps
+        for number, episode in enumerate(episodes):
+            self._append("evaluations.csv", (step, number, episode.total, episode.length, episode.success))
+        self.last_evaluation = list(episodes)
+        self._show_evaluation(step, self.last_evaluation)
+        self.display.refresh(evaluated=True)
+        self._mark()  # the rates are about training
+
+    def checkpoint(self, loop: Loop) -> None:
+        checkpoint.save_in_run(self.agent, self.folder, loop)
+
+    def finish(self) -> dict[str, Any]:
+        """Write and return the summary."""
+        agent = self.agent
+        total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
+        score = success if agent.task.metric == "success" else total
+        summary = {
+            "task": agent.config.task,
+            "preset": agent.config.preset,
+            "seed": agent.config.seed,
+            "env_steps": agent.env_steps,
+            "decisions": agent.decisions,
+            "updates": self.updates,
+            "final_return": total,
+            "final_success": success,
+            "normalized_score": None if score is None else agent.task.normalized(score),
+            "seconds": round(self.seconds, 1),
+            "updates_per_second": round(self.updates / self.seconds, 2),
+            "params_sha256": checkpoint.params_sha256(agent),
+            "versions": versions(),
+        }
+        write_json(self.folder / "summary.json", summary)
+        return summary
+
+    def _mark(self) -> None:
+        self._marked = (time.monotonic(), self.updates, self.agent.env_steps)
+
+    def _show_evaluation(self, step: int, episodes: list[Episode]) -> None:
+        status = self.display.status
+        status.env_step = step
+        status.success = mean_success(episodes)
+        total = mean_total(episodes)
+        if total is not None:
+            status.evaluations.append((step, total))
+
+    def _append(self, name: str, values: Sequence[Any]) -> None:
+        with open(self.folder / name, "a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(["" if value is None else value for value in values])
