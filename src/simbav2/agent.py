@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import jax
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -42,10 +43,9 @@ class SimbaV2:
         config = override(presets.preset(preset), {"seed": seed, **settings})
         num_envs = None if isinstance(env, VectorEnv) else config.num_envs
         envs = make_vector_env(env, config.seed, num_envs, config.action_repeat)
-        self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env)
-        self._envs = envs
+        self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env, envs)
 
-    def _prepare(self, config: Config, task: Task, source: Any) -> None:
+    def _prepare(self, config: Config, task: Task, source: Any, envs: Envs | None = None) -> None:
         self.config = config
         self.task = task
         self.source = source
@@ -58,7 +58,7 @@ class SimbaV2:
         self.warmup_rng = np.random.default_rng([config.seed, _WARMUP])
         self.replay_rng = np.random.default_rng([config.seed, _REPLAY])
         self._replay: Replay | None = None
-        self._envs: Envs | None = None
+        self._envs = envs
         self._loop: Loop | None = None
         self._normalizer: Normalizer | None = None
 
@@ -121,10 +121,20 @@ class SimbaV2:
     def envs(self) -> Envs:
         """The environments trained on, made when first needed."""
         if self._envs is None:
-            self._envs = make_vector_env(
-                self.source, self.config.seed, self.config.num_envs, self.config.action_repeat
-            )
+            config = self.config
+            self._envs = make_vector_env(self.source, config.seed, config.num_envs, config.action_repeat)
         return self._envs
+
+    def make_evaluation_envs(self, seed: int | None = None) -> Envs:
+        """Environments of the same kind that training never touches."""
+        if isinstance(self.source, gym.Env | VectorEnv):
+            raise InputError(
+                f"{self.source} is one environment and is trained on; evaluation needs one of its own: "
+                "give the agent a callable that makes it, or a registered id"
+            )
+        config = self.config
+        seed = self.evaluation_seed if seed is None else seed
+        return make_vector_env(self.source, seed, config.num_envs, config.action_repeat)
 
     @property
     def evaluation_seed(self) -> int:
@@ -190,7 +200,9 @@ class SimbaV2:
         """Start new episodes in place of those under way; returns their first observations."""
         self.replay.cut()
         returns = self.statistics.returns
-        self.statistics = self.statistics._replace(returns=returns._replace(running=np.zeros_like(returns.running)))
+        self.statistics = self.statistics._replace(
+            returns=returns._replace(running=np.zeros_like(returns.running))
+        )
         self.envs.episodes = [number + 1 for number in self.envs.episodes]
         observation = self.envs.reset()
         self.replay.head[:] = observation

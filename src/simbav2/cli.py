@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from simbav2 import __version__, presets
 from simbav2.config import leaves
-from simbav2.envs.tasks import tasks
+from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import InputError
 
 DEFAULT_TASK = "dmc/ball-in-cup-catch"
@@ -45,9 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    top = Parser(prog="simbav2", description="SimbaV2: soft actor-critic on the unit hypersphere.", allow_abbrev=False)
+    top = Parser(
+        prog="simbav2", description="SimbaV2: soft actor-critic on the unit hypersphere.", allow_abbrev=False
+    )
     top.add_argument("--version", action="version", version=f"simbav2 {__version__}")
-    top.set_defaults(run=lambda options: top.print_help() or 0, command=None)
+    top.set_defaults(run=lambda options: _print_help(top))
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
     def command(name: str, run: Any, about: str, **more: Any) -> Parser:
@@ -62,12 +64,37 @@ def _parser() -> Parser:
         added.set_defaults(run=run)
         return added
 
-    train = command("train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS)
-    train.usage = "simbav2 train TASK [--preset NAME] [--seed K] [--env-steps N] [--out DIR] [--section.field VALUE ...]"
-    train.add_argument("task", metavar="TASK", nargs="?", default=DEFAULT_TASK, help=f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})")
-    train.add_argument("--preset", metavar="NAME", default=presets.DEFAULT, help=f"{', '.join(presets.PRESETS)} (default: {presets.DEFAULT})")
-    train.add_argument("--stop-after", type=int, metavar="N", help="end after N simulator steps; schedules stay those of --env-steps")
-    train.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: one under runs/, named after the config)")
+    train = command(
+        "train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS
+    )
+    train.usage = (
+        "simbav2 train TASK [--preset NAME] [--seed K] [--env-steps N] [--out DIR] [--section.field VALUE ...]"
+    )
+    train.add_argument(
+        "task",
+        metavar="TASK",
+        nargs="?",
+        default=DEFAULT_TASK,
+        help=f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})",
+    )
+    train.add_argument(
+        "--preset",
+        metavar="NAME",
+        default=presets.DEFAULT,
+        help=f"{', '.join(presets.PRESETS)} (default: {presets.DEFAULT})",
+    )
+    train.add_argument(
+        "--stop-after",
+        type=int,
+        metavar="N",
+        help="end after N simulator steps; schedules stay those of --env-steps",
+    )
+    train.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the run's folder (default: one under runs/, named after the config)",
+    )
     train.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
 
     resume = command("resume", _resume, "go on with a run where it stopped")
@@ -77,12 +104,20 @@ def _parser() -> Parser:
     evaluate = command("evaluate", _evaluate, "score a trained policy")
     evaluate.add_argument("folder", type=Path, metavar="RUN", help="a run or a saved agent")
     evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="how many to play (default: 10)")
-    evaluate.add_argument("--seed", type=int, default=None, metavar="K", help="of the episodes (default: the run's own evaluation seed)")
+    evaluate.add_argument(
+        "--seed",
+        type=int,
+        default=None,
+        metavar="K",
+        help="of the episodes (default: the run's own evaluation seed)",
+    )
     evaluate.add_argument("--json", action="store_true", help="print facts as JSON")
 
     report = command("report", _report, "write tables, curves and one HTML page about runs")
     report.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="runs, or folders that hold runs")
-    report.add_argument("--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)")
+    report.add_argument(
+        "--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)"
+    )
 
     listing = command("tasks", _tasks, "list the tasks of the benchmark")
     listing.add_argument("suite", nargs="?", metavar="SUITE", help="only this suite")
@@ -96,10 +131,13 @@ def _parser() -> Parser:
     return top
 
 
-_SETTINGS = "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n" + "\n".join(
-    f"  --{name.replace('_', '-'):<36}{value}"
-    for name, value in leaves(presets.preset(presets.DEFAULT)).items()
-    if name not in ("task", "preset")
+_SETTINGS = (
+    "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n"
+    + "\n".join(
+        f"  --{name.replace('_', '-'):<36}{value}"
+        for name, value in leaves(presets.preset(presets.DEFAULT)).items()
+        if name not in ("task", "preset")
+    )
 )
 
 
@@ -121,6 +159,11 @@ def _take_settings(words: list[str]) -> tuple[list[str], dict[str, str]]:
                 raise InputError(f"--{name} has no value; expected --{name} VALUE")
         settings[name] = value
     return rest, settings
+
+
+def _print_help(parser: Parser) -> int:
+    parser.print_help()
+    return 0
 
 
 def _print_json(data: Any) -> int:
@@ -157,15 +200,13 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
 
 def _evaluate(options: argparse.Namespace) -> int:
     from simbav2.agent import SimbaV2
-    from simbav2.envs.vector import make_vector_env
     from simbav2.training.evaluate import evaluate, mean_success, mean_total
 
     if options.episodes < 1:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")
     agent = SimbaV2.load(options.folder)
-    seed = agent.evaluation_seed if options.seed is None else options.seed
-    envs = make_vector_env(agent.source, seed, agent.config.num_envs, agent.config.action_repeat)
-    episodes = evaluate(agent, envs, options.episodes)
+    with agent.make_evaluation_envs(options.seed) as envs:
+        episodes = evaluate(agent, envs, options.episodes)
     total, success = mean_total(episodes), mean_success(episodes)
     if options.json:
         return _print_json({
@@ -185,9 +226,12 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from simbav2.analysis.report import write_report
-    from simbav2.analysis.runs import find_runs, read_run
+    from simbav2.analysis.runs import read_runs
 
-    print(write_report([read_run(folder) for folder in find_runs(options.folders)], options.out))
+    runs, problems = read_runs(options.folders)
+    for problem in problems:
+        print(f"simbav2: {problem}", file=sys.stderr)
+    print(write_report(runs, options.out, problems))
     return 0
 
 
@@ -195,19 +239,22 @@ def _tasks(options: argparse.Namespace) -> int:
     rows = tasks(options.suite)
     if options.json:
         return _print_json([dataclasses.asdict(task) for task in rows])
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("task", "suite", box=None, header_style="bold", pad_edge=False)
-    for name in ("observations", "actions", "repeat", "episode", "random", "reference"):
-        table.add_column(name, justify="right")
-    table.add_column("metric")
+    suites: dict[str, list[Task]] = {}
     for task in rows:
-        numbers = (task.observation_size, task.action_size, task.action_repeat, task.episode_length)
-        scores = (task.random_score, task.reference_score)
-        table.add_row(task.id, task.suite, *map(str, numbers), *(f"{score:g}" for score in scores), task.metric)
-    Console().print(table)
+        suites.setdefault(task.suite, []).append(task)
+    print(f"{'':<30}{'obs':>6}{'actions':>9}{'repeat':>8}{'steps':>7}{'random':>9}{'reference':>11}")
+    for suite, members in suites.items():
+        print(f"{suite}: {len(members)} tasks, scored by {members[0].metric}")
+        for task in members:
+            sizes = (
+                f"{task.observation_size:>6}{task.action_size:>9}{task.action_repeat:>8}{task.episode_length:>7}"
+            )
+            print(f"  {task.id:<28}{sizes}{_score(task.random_score)}{_score(task.reference_score, 11)}")
     return 0
+
+
+def _score(score: float | None, width: int = 9) -> str:
+    return f"{'–' if score is None else format(score, '.7g'):>{width}}"
 
 
 def _presets(options: argparse.Namespace) -> int:
@@ -234,6 +281,6 @@ def _doctor(options: argparse.Namespace) -> int:
 
     findings = doctor.examine()
     if options.json:
-        return _print_json([finding._asdict() for finding in findings])
+        return _print_json([dataclasses.asdict(finding) for finding in findings])
     doctor.show(findings)
     return 0

@@ -304,7 +304,7 @@ def _read(kind: type[Tree], data: Any, prefix: str) -> Tree:
         raise InputError(f"config lacks {prefix}{name}")
     for name in data.keys() - hints.keys():
         raise InputError(f"unknown setting {prefix + str(name)!r}{nearest(str(name), hints)}")
-    values = {}
+    values: dict[str, Any] = {}
     for name, hint in hints.items():
         if dataclasses.is_dataclass(hint):
             values[name] = _read(typing.cast(type, hint), data[name], f"{prefix}{name}.")

@@ -79,7 +79,13 @@ class Learner:
         )
 
     def _act(
-        self, actor: Params, normalizer: Normalizer, observation: Array, key: Array, decision: Array, noise: Array
+        self,
+        actor: Params,
+        normalizer: Normalizer,
+        observation: Array,
+        key: Array,
+        decision: Array,
+        noise: Array,
     ) -> Array:
         """Actions [N, A] for raw observations [N, O]; `noise` 1 explores, 0 is deterministic."""
         actions = self.networks.actions(actor, normalizer.observation(observation))
@@ -103,9 +109,7 @@ class Learner:
 
         temperature = jnp.exp(state.log_temperature.params)
         (actor_loss, outcome), gradient = jax.value_and_grad(
-            lambda params: losses.actor_loss(
-                networks, params, state.critic.params, temperature, batch, actor_key
-            ),
+            lambda params: losses.actor_loss(networks, params, state.critic.params, temperature, batch, actor_key),
             has_aux=True,
         )(state.actor.params)
         actor = _step(state.actor, gradient, rate)

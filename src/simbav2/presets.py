@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from simbav2.config import Config, Hyperspherical, LinearDecay, Scaler, Schedule, leaves
+from simbav2.envs.tasks import Task
 from simbav2.errors import InputError, nearest
 
 
@@ -48,7 +49,15 @@ def preset(name: str) -> Config:
     return replace(PRESETS[name].config, preset=name)
 
 
+def given(config: Config, task: Task) -> dict[str, Any]:
+    """What a resolved config changes in its preset, by dotted name."""
+    base = replace(preset(config.preset), seed=config.seed).resolve(task)
+    return {name: after for name, (_, after) in difference(config, base).items()}
+
+
 def difference(config: Config, base: Config = paper) -> dict[str, tuple[Any, Any]]:
     """Dotted name -> (value in `base`, value in `config`), for every setting that differs."""
     ours, theirs = leaves(config), leaves(base)
-    return {name: (theirs.get(name), ours.get(name)) for name in ours | theirs if ours.get(name) != theirs.get(name)}
+    return {
+        name: (theirs.get(name), ours.get(name)) for name in ours | theirs if ours.get(name) != theirs.get(name)
+    }

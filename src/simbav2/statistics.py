@@ -17,11 +17,11 @@ Float64 = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """Mean and variance of everything observed so far. The tiny count makes the start value fade at once."""
+    """Mean and variance of everything observed so far. The tiny weight of the start makes it fade at once."""
 
     mean: Float64
     variance: Float64
-    count: float
+    weight: float  # how many samples they stand for
 
     @classmethod
     def start(cls, size: int) -> Moments:
@@ -30,16 +30,16 @@ class Moments(NamedTuple):
     def observe(self, batch: NDArray) -> Moments:
         """Take in `batch` [N, size] (Chan's formula for merging two samples)."""
         added = len(batch)
-        count = self.count + added
+        weight = self.weight + added
         batch = batch.astype(np.float64)
         batch_mean = batch.mean(axis=0)
         delta = batch_mean - self.mean
         squares = (
-            self.variance * self.count
+            self.variance * self.weight
             + ((batch - batch_mean) ** 2).sum(axis=0)
-            + delta**2 * (self.count * added / count)
+            + delta**2 * (self.weight * added / weight)
         )
-        return Moments(self.mean + delta * (added / count), squares / count, count)
+        return Moments(self.mean + delta * (added / weight), squares / weight, weight)
 
 
 class Returns(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,8 @@ class Networks:
         return actor, self.critic.init(critic_key, observation, action)
 
     def actions(self, actor: Params, observation: Array) -> TanhNormal:
-        return self.policy.apply({"params": actor}, observation)
+        distribution: Any = self.policy.apply({"params": actor}, observation)
+        return distribution
 
     def q(self, critic: tuple[Params, ...], observation: Array, action: Array) -> Array:
         """The mean return of every member [members, B], in scaled units."""

@@ -21,7 +21,7 @@ def unit(x: Array, axis: int = -1) -> Array:
     return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis, keepdims=True), 1e-16))
 
 
-class UnitColumns(struct.PyTreeNode, nn.meta.AxisMetadata):
+class UnitColumns(struct.PyTreeNode, nn.meta.AxisMetadata):  # type: ignore[no-untyped-call]
     """A kernel [..., inputs, outputs]: every output unit's weight vector (a column) has unit norm."""
 
     value: Array
@@ -85,5 +85,3 @@ class Scale(nn.Module):
     def __call__(self, x: Array) -> Array:
         vector = self.param("vector", nn.initializers.constant(self.scale), (x.shape[-1],))
         return x * (vector * (self.initial / self.scale))
-
-

@@ -80,7 +80,10 @@ class Ensemble:
     members: int
 
     def init(self, key: Array, observation: Array, action: Array) -> tuple[Params, ...]:
-        return tuple(self.member.init(k, observation, action)["params"] for k in jax.random.split(key, self.members))
+        return tuple(
+            self.member.init(k, observation, action)["params"] for k in jax.random.split(key, self.members)
+        )
 
     def apply(self, params: tuple[Params, ...], observation: Array, action: Array) -> Array:
-        return jnp.stack([self.member.apply({"params": member}, observation, action) for member in params])
+        outputs: list[Array] = [self.member.apply({"params": member}, observation, action) for member in params]
+        return jnp.stack(outputs)

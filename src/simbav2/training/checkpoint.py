@@ -24,6 +24,7 @@ from simbav2.config import Config, from_json, to_json
 from simbav2.envs.tasks import Task
 from simbav2.errors import InputError
 from simbav2.learner import LearnerState
+from simbav2.presets import given
 from simbav2.statistics import Moments, Returns, Statistics
 from simbav2.training.files import versions, write_json
 
@@ -39,8 +40,13 @@ class CheckpointError(InputError):
 
 
 def description(config: Config, task: Task) -> dict[str, Any]:
-    """What `config.json` holds: the whole config, the facts of the environment, the versions."""
-    return {**to_json(config), "environment": dataclasses.asdict(task), "versions": versions()}
+    """What `config.json` holds: the whole config, what it changes in its preset, the environment, the versions."""
+    return {
+        **to_json(config),
+        "settings": given(config, task),
+        "environment": dataclasses.asdict(task),
+        "versions": versions(),
+    }
 
 
 def params_sha256(agent: SimbaV2) -> str:
@@ -101,7 +107,7 @@ def load(folder: Path, env: Any = None) -> SimbaV2:
     if not (folder / "learner.safetensors").is_file():
         raise InputError(f"{folder} holds no saved agent; expected a run or a folder written by `agent.save`")
     data = read_json(folder / "config.json")
-    for name in ("versions", "stop_after"):
+    for name in ("settings", "versions", "stop_after"):
         data.pop(name, None)
     try:
         task = Task(**data.pop("environment"))
@@ -157,7 +163,9 @@ def _fill(template: LearnerState, arrays: Arrays, path: Path) -> LearnerState:
     """`template` with its leaves replaced by `arrays`, which must fit it exactly."""
     expected = _named(template)
     for name in expected.keys() ^ arrays.keys():
-        raise CheckpointError(f"{path} does not fit its config: {name} is {'missing' if name in expected else 'unknown'}")
+        raise CheckpointError(
+            f"{path} does not fit its config: {name} is {'missing' if name in expected else 'unknown'}"
+        )
     for name, leaf in expected.items():
         if (leaf.shape, leaf.dtype) != (arrays[name].shape, arrays[name].dtype):
             raise CheckpointError(
@@ -172,10 +180,10 @@ def _statistics_arrays(statistics: Statistics) -> Arrays:
     return {
         "observation_mean": statistics.observation.mean,
         "observation_variance": statistics.observation.variance,
-        "observation_count": np.array(statistics.observation.count),
+        "observation_weight": np.array(statistics.observation.weight),
         "return_mean": returns.moments.mean,
         "return_variance": returns.moments.variance,
-        "return_count": np.array(returns.moments.count),
+        "return_weight": np.array(returns.moments.weight),
         "return_largest": np.array(returns.largest),
         "return_running": returns.running,
     }
@@ -185,11 +193,11 @@ def _statistics(arrays: Arrays, path: Path) -> Statistics:
     try:
         return Statistics(
             Moments(
-                arrays["observation_mean"], arrays["observation_variance"], float(arrays["observation_count"])
+                arrays["observation_mean"], arrays["observation_variance"], float(arrays["observation_weight"])
             ),
             Returns(
                 arrays["return_running"],
-                Moments(arrays["return_mean"], arrays["return_variance"], float(arrays["return_count"])),
+                Moments(arrays["return_mean"], arrays["return_variance"], float(arrays["return_weight"])),
                 float(arrays["return_largest"]),
             ),
         )

@@ -72,7 +72,9 @@ class Display:
             self.console.print(escape(self.status.title), highlight=False)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.console.is_terminal:
             self._live.stop()
 
@@ -110,7 +112,9 @@ class Display:
         success = "–" if status.success is None else f"{status.success:.0%}"
         facts.add_row("return", Text(number(latest), style="bold green"), "best", number(best))
         facts.add_row("in training", number(status.training_return), "success", success)
-        facts.add_row("updates/s", number(status.updates_per_second), "steps/s", number(status.env_steps_per_second))
+        facts.add_row(
+            "updates/s", number(status.updates_per_second), "steps/s", number(status.env_steps_per_second)
+        )
         rows: list[Table | Text] = [bar, Text(), facts]
         if len(status.evaluations) > 1:
             rows += [Text(), Text(sparkline([value for _, value in status.evaluations]), style="green")]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simbav2.envs.vector import make_vector_env
 from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
 
 if TYPE_CHECKING:
@@ -95,12 +94,8 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
     agent = loop.agent
     schedule = agent.config.schedule
     episodes: list[Episode] = []  # that ended since the last log
-    with (
-        stop_signals() as stop,
-        closing(make_vector_env(
-            agent.source, agent.evaluation_seed, agent.config.num_envs, agent.config.action_repeat
-        )) as evaluation_envs,
-    ):  # fmt: skip
+    with stop_signals() as stop, agent.make_evaluation_envs() as evaluation_envs:
+
         def look() -> None:
             # Numbered by the step, so that a resumed run meets the same episodes.
             first = agent.env_steps // schedule.evaluate_every * schedule.evaluation_episodes
@@ -118,7 +113,7 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
                 episodes = []
             if last or now // schedule.evaluate_every > before // schedule.evaluate_every:
                 look()
-            if last or now // schedule.checkpoint_every > before // schedule.checkpoint_every:
+            if now // schedule.checkpoint_every > before // schedule.checkpoint_every:
                 recorder.checkpoint(loop)
         recorder.checkpoint(loop)
     return agent.env_steps >= until

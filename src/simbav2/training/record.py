@@ -18,8 +18,18 @@ if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
     from simbav2.training.online import Loop
 
-PROGRESS = "env_step,decisions,updates,episodes,return,length,success,seconds,updates_per_second".split(",")
-EVALUATIONS = "env_step,episode,return,length,success".split(",")
+PROGRESS = [
+    "env_step",
+    "decisions",
+    "updates",
+    "episodes",
+    "return",
+    "length",
+    "success",
+    "seconds",
+    "updates_per_second",
+]
+EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 
 
 class Recorder:

@@ -1,0 +1,1 @@
+"""From run folders to tables, curves and a page. NumPy and matplotlib only, never JAX."""

@@ -1,0 +1,108 @@
+"""The DeepMind Control Suite as Gymnasium environments.
+
+dm_control looks for a GL library when it is imported, and fails or complains where there is none. Here it is
+imported without one, and Gymnasium's renderer draws the pictures.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+from gymnasium.wrappers import TimeLimit
+from numpy.typing import NDArray
+
+from simbav2.envs.tasks import Task
+from simbav2.errors import InputError
+
+_library = os.environ.get("MUJOCO_GL")
+os.environ["MUJOCO_GL"] = "off"
+try:
+    from dm_control import suite
+finally:
+    del os.environ["MUJOCO_GL"]
+    if _library is not None:
+        os.environ["MUJOCO_GL"] = _library
+
+PICTURE_SIZE = 480  # pixels, the side of Gymnasium's own
+CAMERAS = {"quadruped": "y"}  # elsewhere the first camera shows the body; there it is far above
+
+
+class ControlSuite(gym.Env):
+    """One task of the suite. Observations are flattened in the suite's own order; nothing limits the time.
+
+    `reset(seed=s)` starts the very episode that `suite.load(..., task_kwargs={"random": s})` starts with.
+    """
+
+    def __init__(self, domain: str, task: str, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise InputError(f"render_mode is {render_mode!r}; expected 'rgb_array'")
+        self._control = suite.load(domain, task, task_kwargs={"time_limit": float("inf")})
+        action, parts = self._control.action_spec(), self._control.observation_spec().values()
+        size = sum(int(np.prod(part.shape)) for part in parts)
+        self.action_space = gym.spaces.Box(action.minimum, action.maximum, dtype=np.float64)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)
+        self.metadata = {
+            "render_modes": ["rgb_array"],
+            "render_fps": round(1 / self._control.control_timestep()),
+        }
+        self.render_mode = render_mode
+        self._camera = self._control.physics.model.name2id(CAMERAS[domain], "camera") if domain in CAMERAS else 0
+        self._renderer: Any = None
+
+    @property
+    def model(self) -> mujoco.MjModel:
+        return self._control.physics.model.ptr
+
+    @property
+    def data(self) -> mujoco.MjData:
+        return self._control.physics.data.ptr
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self._control.task.random.seed(seed)
+        return _flatten(self._control.reset().observation), {}
+
+    def step(self, action: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        timestep = self._control.step(action)
+        terminated = timestep.discount == 0.0
+        return (
+            _flatten(timestep.observation),
+            timestep.reward,
+            terminated,
+            timestep.last() and not terminated,
+            {},
+        )
+
+    def render(self) -> Any:
+        if self.render_mode is None:
+            return None
+        if self._renderer is None:
+            from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
+
+            self._renderer = MujocoRenderer(
+                self.model, self.data, width=PICTURE_SIZE, height=PICTURE_SIZE, camera_id=self._camera
+            )
+        return self._renderer.render(self.render_mode)
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+
+
+def build(task: Task, render_mode: str | None) -> gym.Env:
+    # The ids write dashes where the suite writes underscores, and one dash between its two names.
+    names = {"-".join(pair).replace("_", "-"): pair for pair in suite.ALL_TASKS}
+    domain, name = names[task.name]
+    return TimeLimit(ControlSuite(domain, name, render_mode), task.episode_length)
+
+
+def _flatten(observation: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    return np.concatenate([np.ravel(part) for part in observation.values()])

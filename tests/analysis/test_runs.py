@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simbav2.analysis.runs import find_runs, read_run, read_runs
+from simbav2.errors import InputError
+
+
+def test_a_run_is_read_as_it_was_written(make_run):
+    run = read_run(make_run({10_000: [1.0, 3.0], 20_000: [5.0, 9.0]}, seed=3, success=1.0))
+    assert (run.task, run.preset, run.seed, run.status) == ("dmc/walker-walk", "quick", 3, "finished")
+    assert (run.env_steps, run.planned_env_steps) == (20_000, 20_000)
+    assert run.versions["mujoco"] == "3.6.0"
+    assert "versions" not in run.config
+    np.testing.assert_array_equal(run.evaluations.env_step, [10_000, 10_000, 20_000, 20_000])
+    np.testing.assert_array_equal(run.evaluations.returns, [1, 3, 5, 9])
+    np.testing.assert_array_equal(run.evaluations.success, [1, 1, 1, 1])
+    np.testing.assert_array_equal(run.progress["return"], [np.nan, 12.5])
+
+
+def test_a_run_that_goes_on_is_read_as_far_as_it_is(make_run):
+    folder = make_run({10_000: [1.0, 3.0]}, finished=False)
+    with (folder / "evaluations.csv").open("a") as stream:
+        stream.write("20000,0,5")  # half a line: its writer is at work
+    run = read_run(folder)
+    assert run.status == "unfinished"
+    assert run.env_steps == 10_000
+    assert len(run.evaluations.returns) == 2
+
+
+def test_a_run_that_has_just_begun_has_no_evaluations_yet(make_run):
+    folder = make_run({}, finished=False)
+    (folder / "evaluations.csv").unlink()
+    assert len(read_run(folder).evaluations.returns) == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("config.json", None, "config.json is missing"),
+        ("config.json", '{"task": "dmc/wal', "config.json is no valid JSON"),
+        ("config.json", "[]", "config.json holds list; expected an object"),
+        ("config.json", "{}", "config.json lacks 'task'"),
+        ("config.json", '{"task": 3}', "task is 3; expected str"),
+        ("evaluations.csv", None, "evaluations.csv is missing"),
+        ("evaluations.csv", "", "evaluations.csv is empty"),
+        ("evaluations.csv", "env_step,return\n", "evaluations.csv lacks the column 'episode'"),
+        ("evaluations.csv", "env_step,return\n1,2,3\n", "evaluations.csv, line 2: 3 cells; expected 2"),
+        (
+            "evaluations.csv",
+            "env_step,episode,return,length,success\n,0,1,1,\n",
+            "has a row without env_step",
+        ),
+        ("progress.csv", "env_step\n<b>\n", "progress.csv, line 2: '<b>' is no number"),
+        ("summary.json", "{}", "summary.json lacks 'env_steps'"),
+        ("summary.json", '{"env_steps": 1, "seconds": "long"}', "seconds is 'long'; expected int | float"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(make_run, file, text, complaint):
+    folder = make_run({10_000: [1.0]})
+    if text is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_run(folder)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused(make_run):
+    folder = make_run({10_000: [1.0]})
+    (folder / "evaluations.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"evaluations\.csv cannot be read"):
+        read_run(folder)
+
+
+def test_runs_are_found_at_any_depth_and_once(make_run, tmp_path):
+    first, second = make_run({1: [1.0]}, name="a/first"), make_run({1: [1.0]}, name="b/c/second", seed=1)
+    # A checkpoint may hold a config.json of its own; it is no run.
+    (first / "checkpoints").mkdir()
+    (first / "checkpoints" / "config.json").write_text("{}")
+    assert find_runs([second, tmp_path, first]) == (second, first)
+
+
+def test_nothing_to_find_is_said(tmp_path):
+    with pytest.raises(InputError, match="is no folder"):
+        find_runs([tmp_path / "absent"])
+    with pytest.raises(InputError, match="no run in"):
+        find_runs([tmp_path])
+
+
+def test_a_damaged_run_does_not_hide_the_others(make_run, tmp_path):
+    good, bad = make_run({1: [1.0]}, name="good"), make_run({1: [1.0]}, name="bad")
+    (bad / "config.json").write_text("{")
+    runs, problems = read_runs([tmp_path])
+    assert [run.folder for run in runs] == [good]
+    assert len(problems) == 1
+    assert str(bad / "config.json") in problems[0]
+    with pytest.raises(InputError, match=r"config\.json is no valid JSON"):
+        read_runs([bad])

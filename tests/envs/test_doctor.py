@@ -1,0 +1,57 @@
+import dataclasses
+import json
+
+import pytest
+from packaging.requirements import Requirement
+
+from simbav2 import doctor
+from simbav2.errors import InputError
+
+
+def test_an_examination_finds_the_suites_working_and_can_be_written_as_json(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "choose_library", lambda: "egl")
+    findings = doctor.examine()
+    found = {finding.name: finding for finding in findings}
+    assert all(found[f"suite {suite}"].ok for suite in ("mujoco", "dmc-easy", "dmc-hard"))
+    assert {"python", "device", "threads", "rendering", "memory", "disk"} <= found.keys()
+    assert all(finding.remedy for finding in findings if not finding.ok)
+    json.dumps([dataclasses.asdict(finding) for finding in findings])
+    doctor.show(findings)
+    assert "suite dmc-hard" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "ok", "optional", "remedy"),
+    [
+        ("numpy>=1", True, False, ""),
+        ("numpy<1", False, False, "pip install --upgrade simbav2"),
+        ("no-such-package>=1", False, False, "pip install --upgrade simbav2"),
+        ("no-such-package>=1; extra == 'onnx'", False, True, "pip install 'simbav2[onnx]'"),
+    ],
+)
+def test_a_package_is_checked_against_its_bounds(line, ok, optional, remedy):
+    finding = doctor._package(Requirement(line))
+    assert (finding.ok, finding.optional, finding.remedy) == (ok, optional, remedy)
+
+
+def test_a_suite_that_cannot_be_built_comes_with_its_remedy(monkeypatch, capsys):
+    def fail(name):
+        raise InputError(f"{name} cannot be built (no module); pip install 'simbav2[myosuite]'")
+
+    monkeypatch.setattr("simbav2.envs.make.make_env", fail)
+    findings = list(doctor._suites())
+    assert not any(finding.ok for finding in findings)
+    assert {finding.remedy for finding in findings} == {"pip install 'simbav2[myosuite]'"}
+    doctor.show(findings)
+    assert "simbav2[myosuite]" in capsys.readouterr().out
+
+
+def test_without_a_gl_library_the_debian_packages_are_named(monkeypatch):
+    def refuse():
+        raise InputError("no picture can be drawn; install something")
+
+    monkeypatch.setattr(doctor, "choose_library", refuse)
+    finding = doctor._rendering()
+    assert not finding.ok
+    assert "libegl1" in finding.remedy
+    assert "MUJOCO_GL" in finding.remedy

@@ -1,0 +1,625 @@
+"""HumanoidBench step for step: recorded trajectories of the original, the reward formulas written down again
+with dm_control's own tolerance, and hand-placed states for every rare branch."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+from dm_control.utils.rewards import tolerance
+from gymnasium.utils.env_checker import check_env
+
+from simbav2.envs import hbench
+from simbav2.envs.hbench.assets import VARIABLE
+from simbav2.envs.hbench.env import HumanoidBench
+from simbav2.envs.hbench.tasks import TASKS
+from simbav2.envs.rendering import draws
+from simbav2.errors import InputError
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "humanoid_bench"
+ASSETS = Path(os.environ.get(VARIABLE) or SHARED / "assets")
+GOLDEN = sorted((SHARED / "golden").glob("*.npz"))
+
+pytestmark = pytest.mark.skipif(
+    not ASSETS.is_dir(), reason=f"no HumanoidBench files in {ASSETS}; set {VARIABLE} to their folder"
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _assets() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(ASSETS))
+        yield
+
+
+@functools.cache
+def load(name: str) -> HumanoidBench:
+    return hbench.make(name)
+
+
+def start(name: str, seed: int = 0) -> HumanoidBench:
+    """An environment shared by the tests (loading one takes a while), at the start of an episode."""
+    env = load(name)
+    env.reset(seed=seed)
+    return env
+
+
+def actions(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1, 1, (count, 19)).astype(np.float32)
+
+
+MIDDLE = np.zeros(19, np.float32)
+
+
+# Agreement with the original
+
+
+@pytest.mark.skipif(not GOLDEN, reason=f"no recorded trajectories in {SHARED / 'golden'}")
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_recorded_trajectories_of_the_original_are_matched(path):
+    record = np.load(path)
+    meta = json.loads(str(record["meta"]))
+    env = load(f"h1-{meta['task'].replace('_', '-')}")
+    observation, info = env.reset(seed=meta["seed"])
+    np.testing.assert_allclose(observation, record["reset_obs"], rtol=0, atol=1e-12)
+    assert info == {}
+    for step, action in enumerate(record["actions"]):
+        observation, reward, terminated, truncated, info = env.step(action)
+        np.testing.assert_allclose(observation, record["obs"][step], rtol=0, atol=1e-9)
+        assert reward == pytest.approx(record["reward"][step], rel=0, abs=1e-9)
+        assert (terminated, truncated) == (record["terminated"][step], record["truncated"][step])
+        assert list(info) == meta["info_keys"]
+        for key, value in info.items():
+            assert value == pytest.approx(record[f"info_{key}"][step], rel=0, abs=1e-9), key
+
+
+class Sheet:
+    """The reward formulas again, by named access and dm_control's tolerance: slow, plain, independent."""
+
+    def __init__(self, env: HumanoidBench) -> None:
+        self.model, self.data, self.name = env.model, env.data, env.name
+        self.stage, self.heading = 0, (1, 0)
+
+    def read(self) -> None:
+        data = self.data
+        self.pelvis = data.qpos[:3]
+        self.head, self.imu = data.site("head").xpos[2], data.site("imu").xpos
+        self.feet = [data.site(f"{side}_foot").xpos[2] for side in ("left", "right")]
+        self.up = data.body("torso_link").xmat[8]
+        self.velocity = data.sensor("pelvis_subtreelinvel").data[:2]
+        self.pairs = [
+            {self.model.geom(i).name or i for i in data.contact[n].geom.tolist()} for n in range(data.ncon)
+        ]
+        forces = tolerance(data.actuator_force, margin=10, value_at_margin=0, sigmoid="quadratic")
+        self.control = (4 + forces.mean()) / 5
+        self.still = tolerance(self.velocity, margin=2).mean()
+
+    def upright(self, bound: float, margin: float = 1.9) -> float:
+        return tolerance(self.up, (bound, math.inf), margin, "linear", 0)
+
+    def standing(self, height: float = 1.65) -> float:
+        return tolerance(self.head, (height, math.inf), 1.65 / 4)
+
+    def move(self, speed: float) -> float:
+        return (5 * tolerance(self.velocity[0], (speed, math.inf), speed, "linear", 0) + 1) / 6
+
+    def touched(self, part: str) -> bool:
+        return any(part in str(name) for pair in self.pairs for name in pair)
+
+    def reward(self) -> float:
+        self.read()
+        return getattr(self, self.name.removeprefix("h1-").replace("-", "_"))()
+
+    def walk(self, speed=1.0, bound=0.9):
+        return self.control * (self.standing() * self.upright(bound)) * self.move(speed)
+
+    def run(self):
+        return self.walk(5.0)
+
+    def hurdle(self):
+        return self.walk(5.0, 0.8) * (0.1 if self.touched("barrier_collision") else 1)
+
+    def stand(self, height=1.65):
+        return self.control * (self.standing(height) * self.upright(0.9)) * self.still
+
+    def balance_simple(self):
+        return self.stand(1.65 + 0.37)
+
+    balance_hard = balance_simple
+
+    def stair(self):
+        left, right = (tolerance(self.head - foot, (1.2, math.inf), 0.45) for foot in self.feet)
+        return left * right * self.upright(0.5) * self.control * self.move(1.0)
+
+    slide = stair
+
+    def pole(self):
+        stand = self.standing() * self.upright(0.9)
+        return (0.5 * (self.control * stand) + 0.5 * self.move(0.5)) * (0.1 if self.touched("pole_r") else 1)
+
+    def crawl(self):
+        band = (0.8 - 0.2, 0.8 + 0.2)
+        pose = np.linalg.norm(self.data.body("pelvis").xquat - np.array([0.75, 0, 0.65, 0]))
+        height = min(tolerance(self.imu[2], band, 1), tolerance(self.head, band, 1))
+        total = 0.1 * self.control + 0.25 * height + 0.4 * self.move(1.0) + 0.25 * tolerance(pose, margin=1)
+        return total * tolerance(self.imu[1], (-1, 1), 0)
+
+    def sit_simple(self):
+        x, y, z = self.pelvis
+        chair = self.data.body("chair").xpos
+        on_chair = tolerance(x - chair[0], (-0.19, 0.19), 0.2) * tolerance(y - chair[1], margin=0.1)
+        sitting = 0.5 * tolerance(z, (0.68, 0.72), 0.2) + 0.5 * on_chair
+        posture = tolerance(self.head - self.imu[2], (0.35, 0.45), 0.3)
+        return self.control * (sitting * self.upright(0.95, 0.9) * posture) * self.still
+
+    sit_hard = sit_simple
+
+    def maze(self):
+        checkpoints, bonus = np.array([(0, 0), (3, 0), (3, 6), (6, 6), (6, 6)]), 0
+        distance = np.linalg.norm(self.data.body("pelvis").xpos[:2] - checkpoints[self.stage])
+        if distance < 0.4 and self.stage < 4:
+            self.heading = [(1, 0), (0, 1), (1, 0), (0, 1)][self.stage]
+            self.stage += 1
+            bonus = 100 * self.stage
+        off = self.velocity - 2 * np.array(self.heading)
+        on_course = 1 if self.stage == 4 else np.prod(tolerance(off, (0, 0), 1, "linear", 0))
+        near = tolerance(np.linalg.norm(checkpoints[self.stage] - self.imu[:2]), margin=1)
+        stand = self.standing() * self.upright(0.9)
+        total = 0.2 * (stand * self.control) + 0.4 * ((5 * on_course + 1) / 6) + 0.4 * near
+        return total * (0.1 if self.touched("block_collision") else 1) + bonus
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "h1-reach"])
+def test_rewards_follow_the_sheet_to_the_last_bit(name):
+    random = np.random.default_rng(7)
+    for seed in range(4):
+        env = start(name, seed)
+        sheet = Sheet(env)
+        # Thrown somewhere at some speed, so that posture, contacts and velocities vary.
+        env.data.qpos[:3] += random.uniform((-0.5, -1.3, 0.0), (3.0, 1.3, 0.4))
+        env.data.qpos[3:7] += random.normal(0, 0.4, 4)
+        env.data.qvel[:3] = random.normal(0, 2.0, 3)
+        for action in actions(15, seed):
+            _, reward, *_ = env.step(action)
+            assert reward == sheet.reward()
+
+
+# Shapes, spaces, endings
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_gymnasium_accepts_the_environment(name):
+    with warnings.catch_warnings():
+        # Unbounded observations are the benchmark's, and bare environments have no spec.
+        warnings.filterwarnings("ignore", ".*(infinity. This is probably too|not having a spec)", UserWarning)
+        check_env(load(name))
+
+
+SIZES = {"h1-reach": 57, "h1-sit-hard": 64, "h1-balance-simple": 64, "h1-balance-hard": 77}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_sizes_and_clock_are_the_benchmarks(name):
+    env = start(name)
+    assert env.observation_space.shape == (SIZES.get(name, 51),)
+    assert env.observation_space.dtype == np.float64
+    assert (env.action_space.shape, env.action_space.dtype) == ((19,), np.float32)
+    observation, reward, terminated, truncated, info = env.step(MIDDLE)
+    assert (observation.dtype, observation.shape) == (np.float64, env.observation_space.shape)
+    assert isinstance(terminated, bool)
+    assert truncated is False
+    assert next(iter(info.items())) == ("per_timestep_reward", reward)
+    assert env.data.time == pytest.approx(0.02)
+    assert (env.unwrapped.model, env.unwrapped.data) == (env.model, env.data)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_episodes_end_below_the_tasks_own_pelvis_height(name):
+    heights = {"h1-pole": 0.5, "h1-sit": 0.5, "h1-balance": 0.8}
+    never = {"h1-reach", "h1-crawl", "h1-stair", "h1-slide"}
+    env = start(name)
+    height = heights.get(name.removesuffix("-simple").removesuffix("-hard"), 0.2)
+    env.data.qpos[2] = height
+    assert not env.task.ended()
+    env.data.qpos[2] = np.nextafter(height, 0)
+    assert env.task.ended() == (name not in never)
+
+
+@pytest.mark.parametrize("name", ["h1-stair", "h1-slide", "h1-walk", "h1-crawl", "h1-reach"])
+def test_toppling_ends_only_stair_and_slide(name):
+    env = start(name)
+    env.data.qpos[2:7] = 3.0, math.sqrt(0.5), 0, math.sqrt(0.5), 0  # level in the air, face down
+    _, _, terminated, _, _ = env.step(MIDDLE)
+    assert env.task.robot.uprightness < 0.1
+    assert terminated == (name in ("h1-stair", "h1-slide"))
+
+
+# Controls and instants
+
+
+def test_float32_actions_are_scaled_in_float32_and_wide_ones_in_float64():
+    env = start("h1-walk")
+    low, high = env.model.actuator_ctrlrange.T.astype(np.float32)
+    action = actions(1)[0]
+    env.step(action)
+    np.testing.assert_array_equal(env.data.ctrl, ((action + 1) / 2) * (high - low) + low)
+    wide = action.astype(np.float64)
+    env.step(wide)
+    np.testing.assert_array_equal(env.data.ctrl, ((wide + 1) / 2) * (high - low) + low)
+    assert not np.array_equal(env.data.ctrl, ((action + 1) / 2) * (high - low) + low)
+
+
+def test_actions_out_of_range_saturate():
+    full, double, tenfold = (start("h1-walk").step(np.full(19, size, np.float32))[0] for size in (1, 2, 10))
+    np.testing.assert_array_equal(double, tenfold)
+    np.testing.assert_allclose(full, double, rtol=0, atol=1e-5)  # float32 does not hit the range exactly
+
+
+def test_derived_quantities_are_those_before_the_last_physics_step():
+    env = start("h1-walk")
+    twin = mujoco.MjData(env.model)
+    mujoco.mj_copyData(twin, env.model, env.data)
+    env.step(MIDDLE)
+    twin.ctrl[:] = env.data.ctrl
+    mujoco.mj_step(env.model, twin, nstep=9)
+    mujoco.mj_forward(env.model, twin)
+    assert env.task.robot.head_height == twin.site("head").xpos[2]
+    mujoco.mj_step(env.model, twin)
+    np.testing.assert_array_equal(env.data.qpos, twin.qpos)
+
+
+# Resets and seeds
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_seed_fixes_an_episode_and_the_ones_after_it(name):
+    def two_episodes(seed: int) -> list[np.ndarray]:
+        env = start(name, seed)
+        first = [env.step(action)[0] for action in actions(3)]
+        return [*first, env.reset()[0], *(env.step(action)[0] for action in actions(3))]
+
+    once, again, other = two_episodes(5), two_episodes(5), two_episodes(6)
+    np.testing.assert_array_equal(once, again)
+    assert not np.array_equal(once[0], other[0])
+    assert not np.array_equal(once[0], once[4])  # the second episode starts elsewhere
+
+
+def test_the_goal_and_the_place_before_the_chair_come_from_the_seed_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 (it is this generator that must stay untouched)
+    goals = [start("h1-reach", seed).reset(seed=seed)[0][-3:] for seed in (0, 0, 1)]
+    places = [start("h1-sit-hard", seed).reset(seed=seed)[0][[0, 1, 3, 6]] for seed in (0, 0, 1)]
+    for same, again, other in (goals, places):
+        np.testing.assert_array_equal(same, again)
+        assert np.all(same != other)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    np.testing.assert_array_equal(goals[0], np.random.RandomState(0).uniform((-2, -2, 0.2), (2, 2, 2)))
+
+
+def test_seeds_of_more_than_32_bits_are_taken():
+    env = load("h1-reach")
+    first, second = env.reset(seed=2**40 + 1)[0], env.reset(seed=2**40 + 1)[0]
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_start_poses_are_the_keyframe_with_raw_noise(name):
+    env = start(name)
+    noise = env.data.qpos - env.model.key_qpos[0]
+    if name == "h1-sit-hard":
+        x, y, half_turn = env.data.qpos[0], env.data.qpos[1], math.atan2(env.data.qpos[6], env.data.qpos[3])
+        assert 0.2 <= x <= 0.4
+        assert -0.15 <= y <= 0.15
+        assert -0.9 <= half_turn <= 0.9
+        assert np.linalg.norm(env.data.qpos[3:7]) == pytest.approx(1, abs=1e-15)
+        noise[[0, 1, 3, 4, 5, 6]] = 0.005
+    else:
+        assert np.linalg.norm(env.data.qpos[3:7]) != pytest.approx(1, abs=1e-6)
+    assert np.all(np.abs(noise) <= 0.01)
+    assert np.all(noise != 0)
+    assert not env.data.qvel.any()
+
+
+TRAJECTORIES = """
+import hashlib, sys
+import numpy as np
+from simbav2.envs import hbench
+digest = hashlib.sha256()
+for name in ("h1-reach", "h1-sit-hard", "h1-balance-hard"):
+    env = hbench.make(name)
+    digest.update(env.reset(seed=3)[0])
+    for action in np.random.default_rng(0).uniform(-1, 1, (10, 19)).astype(np.float32):
+        digest.update(env.step(action)[0])
+print(digest.hexdigest())
+assert "gymnasium.envs.mujoco.mujoco_rendering" not in sys.modules, "nobody asked for a viewer"
+"""
+
+
+def test_another_process_makes_the_same_steps_and_opens_no_viewer():
+    digest = hashlib.sha256()
+    for name in ("h1-reach", "h1-sit-hard", "h1-balance-hard"):
+        digest.update(load(name).reset(seed=3)[0])
+        for action in actions(10):
+            digest.update(load(name).step(action)[0])
+    run = subprocess.run([sys.executable, "-c", TRAJECTORIES], capture_output=True, text=True)
+    assert (run.stdout.strip(), run.stderr) == (digest.hexdigest(), "")
+
+
+# Hand-placed states
+
+
+def contact_names(env: HumanoidBench) -> list[set[str]]:
+    return [{env.model.geom(i).name for i in pair} for pair in env.task.robot.contact_pairs().tolist()]
+
+
+@pytest.mark.parametrize("name", ["h1-walk", "h1-run", "h1-hurdle", "h1-pole", "h1-stair", "h1-crawl"])
+def test_forward_speed_is_paid_up_to_the_tasks_own(name):
+    speed = {"h1-run": 5.0, "h1-hurdle": 5.0, "h1-pole": 0.5}.get(name, 1.0)
+    for fraction, move in ((-1.0, 1 / 6), (0.5, 3.5 / 6), (1.2, 1.0)):
+        env = start(name)
+        env.data.qpos[2] = 2.5  # in the air, where nothing brakes
+        env.data.qvel[0] = fraction * speed
+        *_, info = env.step(MIDDLE)
+        assert info["move"] == pytest.approx(move, abs=2e-3)
+
+
+def test_the_maze_pays_each_checkpoint_once_and_in_order():
+    env = start("h1-maze")
+    stages, bonuses, moves = [], [], []
+    for x, y in [(0, 0), (3, 0), (0, 0), (6, 6), (3, 6), (6, 6), (6, 6)]:
+        env.data.qpos[:2] = x, y
+        env.data.qpos[2:7] = 1.0, 1, 0, 0, 0
+        env.data.qvel[:] = 0
+        _, reward, terminated, _, info = env.step(MIDDLE)
+        assert not terminated
+        rest = 0.2 * info["stand_reward"] * info["small_control"] + 0.4 * info["move"]
+        rest += 0.4 * info["checkpoint_proximity_reward"]
+        assert reward == pytest.approx(rest * info["wall_collision_discount"] + info["stage_convert_reward"])
+        stages.append(info["success_subtasks"])
+        bonuses.append(info["stage_convert_reward"])
+        moves.append(info["move"])
+    assert stages == [1, 2, 2, 2, 3, 4, 4]
+    assert bonuses == [100, 200, 0, 0, 300, 400, 0]
+    assert moves == [pytest.approx(1 / 6)] * 5 + [1.0, 1.0]
+    assert [ball.colour for ball in env.task.balls()] == [(0, 1, 0)] * 4
+    env.reset()
+    assert (env.task.stage, env.task.heading) == (0, (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("stage", "heading"), [(1, (1, 0)), (2, (0, 1)), (3, (1, 0))], ids=["to b", "to c", "to d"]
+)
+def test_the_maze_wants_two_metres_a_second_along_the_heading(stage, heading):
+    env = start("h1-maze")
+    for x, y in [(0, 0), (3, 0), (3, 6)][:stage]:
+        env.data.qpos[:2] = x, y
+        env.step(MIDDLE)
+    env.data.qpos[:7] = 1.5, 0, 3.0, 1, 0, 0, 0  # above the walls
+    env.data.qvel[:] = 0
+    env.data.qvel[:2] = 2 * np.array(heading)
+    *_, info = env.step(MIDDLE)
+    assert info["success_subtasks"] == stage
+    assert info["move"] == pytest.approx(1, abs=0.01)
+
+
+def test_a_block_of_the_maze_costs_nine_tenths():
+    env = start("h1-maze")
+    env.data.qpos[1] = -0.6  # the southern wall stands at y = -0.75
+    *_, info = env.step(MIDDLE)
+    assert any(name.startswith("block_collision_") for pair in contact_names(env) for name in pair)
+    assert info["wall_collision_discount"] == 0.1
+    assert info["stage_convert_reward"] == 0
+
+
+def test_poles_cost_nine_tenths_and_barriers_nothing():
+    env = start("h1-pole")
+    env.data.qpos[:2] = 0.95, 0.75
+    _, reward, _, _, info = env.step(MIDDLE)
+    assert any(name == "pole_r1_c2" for pair in contact_names(env) for name in pair)
+    assert info["collision_discount"] == 0.1
+    whole = 0.5 * info["small_control"] * info["stand_reward"] + 0.5 * info["move"]
+    assert reward == pytest.approx(0.1 * whole)
+    env.reset(seed=0)
+    env.data.qpos[:2] = -0.2, -2.9
+    *_, info = env.step(MIDDLE)
+    touched = env.model.geom_bodyid[env.task.robot.contact_pairs()]
+    assert env.model.body("left_barrier").id in touched
+    assert info["collision_discount"] == 1
+
+
+@pytest.mark.parametrize(
+    ("barrier", "place"), [("left", (0, -4.45)), ("right", (0, 4.45)), ("behind", (-0.475, 0))]
+)
+def test_barriers_beside_the_hurdles_cost_nine_tenths(barrier, place):
+    env = start("h1-hurdle")
+    env.data.qpos[:2] = place
+    _, reward, _, _, info = env.step(MIDDLE)
+    assert any(f"{barrier}_barrier_collision" in pair for pair in contact_names(env))
+    assert info["wall_collision_discount"] == 0.1
+    assert reward == pytest.approx(0.1 * info["small_control"] * info["stand_reward"] * info["move"])
+
+
+def test_hurdles_themselves_cost_nothing():
+    env = start("h1-hurdle")
+    hurdle = 1  # the ten hurdles follow the floor, geom 0
+    env.data.qpos[:2] = env.data.geom_xpos[hurdle, :2] - (0.12, 0)
+    *_, info = env.step(MIDDLE)
+    assert any(hurdle in pair for pair in env.task.robot.contact_pairs().tolist())
+    assert info["wall_collision_discount"] == 1
+
+
+@pytest.mark.parametrize(("offset", "bonus"), [(0.04, 15), (0.06, 5), (0.99, 5), (1.01, 0)])
+def test_a_near_goal_pays_and_a_reached_one_pays_more(offset, bonus):
+    env = start("h1-reach")
+    env.step(MIDDLE)
+    hand = env.task.robot.left_hand.copy()  # of this step; the same step again ends with the hand there
+    env.reset(seed=0)
+    env.task.goal = hand + np.array((0, offset, 0))
+    observation, reward, _, _, info = env.step(MIDDLE)
+    assert info["hand_dist"] == pytest.approx(offset, abs=1e-12)
+    assert info["reward_close"] + info["reward_success"] == bonus
+    assert reward == pytest.approx(info["healthy_reward"] - 1e-4 * info["motion_penalty"] + bonus)
+    np.testing.assert_array_equal(observation[-6:], [*hand, *env.task.goal])
+
+
+def test_reach_pays_the_pelvis_for_being_upright_and_takes_for_motion():
+    env = start("h1-reach")
+    env.data.qpos[2:7] = 3.0, 0, 1, 0, 0  # upside down in the air
+    env.data.qvel[:] = 1.0
+    _, reward, terminated, _, info = env.step(MIDDLE)
+    assert info["healthy_reward"] == pytest.approx(-5, abs=0.01)
+    assert info["motion_penalty"] == pytest.approx(np.sum(env.data.qvel**2), rel=1e-12)
+    assert reward < 0
+    assert not terminated
+
+
+def test_leaving_the_tunnel_to_the_side_pays_nothing_and_goes_on():
+    env = start("h1-crawl")
+    for y, inside in ((0.9, 1), (1.1, 0), (-0.9, 1), (-1.1, 0)):
+        env.data.qpos[:2] = 0, y  # before the tunnel's mouth, so that no wall is in the way
+        _, reward, terminated, _, info = env.step(MIDDLE)
+        assert info["in_tunnel"] == inside
+        assert (reward > 0) == bool(inside)
+        assert not terminated
+
+
+def test_crawling_is_paid_at_knee_height_and_leaning_with_one_sign_only():
+    env = start("h1-crawl")
+    rewards = []
+    for sign in (1, -1):
+        env.reset(seed=0)
+        env.data.qpos[2:7] = 0.75, *(sign * np.array((0.75, 0, 0.65, 0)))
+        env.data.qvel[:] = 0
+        _, reward, _, _, info = env.step(MIDDLE)
+        assert (info["crawling"], info["crawling_head"]) == (1, 1)
+        rewards.append(reward)
+    # A quarter of the reward: the negative quaternion is the same pose and earns nothing for it.
+    assert rewards[0] - rewards[1] == pytest.approx(0.25, abs=0.01)
+
+
+def test_sitting_well_on_the_chair_is_nearly_all_the_reward():
+    for name in ("h1-sit-simple", "h1-sit-hard"):
+        env = start(name)
+        chair = env.task.chair
+        env.data.qpos[:7] = chair[0] + 0.1, chair[1], 0.7, 1, 0, 0, 0
+        env.data.qpos[[9, 14]] = -1.5  # thighs forward
+        env.data.qpos[[10, 15]] = 1.5
+        *_, info = env.step(MIDDLE)
+        assert (info["sitting"], info["sitting_posture"]) == (1, 1)
+        assert info["sit_reward"] > 0.85
+        env.data.qpos[:2] += 2.0
+        *_, elsewhere = env.step(MIDDLE)
+        assert elsewhere["sit_reward"] < 0.55 * info["sit_reward"] / (0.5 * info["sitting"] + 0.5)
+
+
+@pytest.mark.parametrize("name", ["h1-balance-simple", "h1-balance-hard"])
+class TestBalance:
+    """Which contacts end the episode. Robot (pelvis at 3 m) and board are kept out of each other's way."""
+
+    def place(self, name: str, robot: tuple[float, float, float], board: tuple[float, float, float]):
+        env = start(name)
+        for address, position in ((0, robot), (26, board)):
+            env.data.qpos[address : address + 7] = *position, 1, 0, 0, 0
+        *_, terminated, _, _ = env.step(MIDDLE)
+        return terminated, contact_names(env)
+
+    def test_board_on_sphere_on_floor_is_allowed(self, name):
+        terminated, contacts = self.place(name, (3, 0, 3), (0, 0, 0.36))
+        assert {"pivot_sphere_collision", "stand_board_collision"} in contacts
+        assert not terminated
+
+    def test_the_robot_on_the_board_is_allowed(self, name):
+        terminated, contacts = self.place(name, (-0.1, 0, 1.38), (0, 0, 0.37))
+        assert {"", "stand_board_collision"} in contacts
+        assert not terminated
+
+    def test_nothing_touched_is_allowed(self, name):
+        terminated, contacts = self.place(name, (3, 0, 3), (-3, 0, 3))
+        assert not terminated
+        assert all("stand_board_collision" not in pair for pair in contacts)
+
+    def test_the_robot_on_the_floor_ends_it(self, name):
+        terminated, contacts = self.place(name, (3, 0, 0.98), (-3, 0, 3))
+        assert {"floor", ""} in contacts
+        assert terminated
+
+    def test_the_board_on_the_floor_ends_it(self, name):
+        terminated, contacts = self.place(name, (3, 0, 3), (-3, 0, 0.03))
+        assert {"floor", "stand_board_collision"} in contacts
+        assert terminated
+
+    def test_the_robot_on_the_sphere_ends_it(self, name):
+        env = start(name)
+        foot = env.task.robot.left_foot - env.data.qpos[:3]
+        robot = (-foot[0], -foot[1], 0.34 - foot[2])
+        terminated, contacts = self.place(name, robot, (-3, 0, 3))
+        on_sphere = [pair for pair in contacts if "pivot_sphere_collision" in pair and "floor" not in pair]
+        assert on_sphere
+        assert all("floor" not in pair or "pivot_sphere_collision" in pair for pair in contacts)
+        assert terminated
+
+
+# Bad input, pictures
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(InputError, match="did you mean 'h1-sit-hard'"):
+        hbench.make("h1-sit_hard")
+    with pytest.raises(InputError, match="the tasks are h1-walk, "):
+        hbench.make("xxxxxxx")
+
+
+def test_unknown_render_modes_and_misshapen_actions_are_refused():
+    with pytest.raises(InputError, match="expected 'rgb_array'"):
+        hbench.make("h1-walk", "human")
+    with pytest.raises(InputError, match=r"has shape \(1,\); h1-walk expects \(19,\)"):
+        start("h1-walk").step(np.zeros(1, np.float32))
+
+
+def test_a_broken_model_file_is_named(tmp_path, monkeypatch):
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "h1_pos_walk.xml").write_text("<mujoco>")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(InputError, match=r"cannot load .*h1_pos_walk.xml .*; fetch it anew: simbav2 assets"):
+        hbench.make("h1-walk")
+
+
+PICTURE = """
+import numpy as np
+from simbav2.envs import hbench
+for name in ("h1-reach", "h1-maze"):
+    env = hbench.make(name, "rgb_array")
+    env.reset(seed=0)
+    picture = env.render().astype(int)
+    assert picture.shape == (256, 256, 3)
+    middle = picture[64:224, 64:192]
+    assert (middle.sum(axis=-1) < 120).mean() > 0.03, "no dark robot in the middle"
+    if name == "h1-reach":
+        red, green, _ = np.moveaxis(picture, -1, 0)
+        assert (red - green > 60).any(), "no goal to be seen"
+    env.close()
+    env.close()
+"""
+
+
+def test_pictures_show_the_robot():
+    if not draws("egl"):
+        pytest.skip("no EGL library draws here")
+    run = subprocess.run(
+        [sys.executable, "-c", PICTURE], env=os.environ | {"MUJOCO_GL": "egl"}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_without_a_render_mode_nothing_is_drawn():
+    assert start("h1-walk").render() is None

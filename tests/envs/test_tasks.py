@@ -1,0 +1,51 @@
+import subprocess
+import sys
+
+import pytest
+
+from simbav2.envs.tasks import SUITES, find, tasks
+from simbav2.errors import InputError
+
+
+def test_every_task_has_one_row():
+    ids = [task.id for task in tasks()]
+    assert len(set(ids)) == len(ids)
+    assert [len(tasks(suite)) for suite in ("mujoco", "dmc-easy", "dmc-hard")] == [5, 21, 7]
+
+
+def test_a_suite_is_chosen_by_its_name_or_by_the_id_prefix():
+    assert tasks("dmc") == tasks("dmc-easy") + tasks("dmc-hard")
+    assert {task.suite for task in tasks()} <= set(SUITES)
+    assert all(task.id == f"{task.family}/{task.name}" for task in tasks())
+
+
+def test_a_normalized_score_is_0_for_random_and_1_for_the_reference():
+    hopper = find("mujoco/Hopper-v4")
+    assert hopper is not None
+    assert hopper.normalized(18.791) == 0.0
+    assert hopper.normalized(3226.0) == 1.0
+    walker = find("dmc/walker-walk")
+    assert walker is not None
+    assert walker.normalized(962.0) == 0.962
+
+
+def test_an_id_of_ours_is_found_and_a_foreign_one_is_not():
+    assert find("ALE/Pong-v5") is None
+    assert find("Pendulum-v1") is None
+
+
+@pytest.mark.parametrize("name", ["dmc/cheeta-run", "dmc/cheetah_run", "dmc/cheetah", "mujoco/cheetah-run"])
+def test_a_wrong_id_names_the_nearest_right_one(name):
+    with pytest.raises(InputError, match=f"unknown task '{name}'.*did you mean 'dmc/cheetah-run'"):
+        find(name)
+
+
+def test_a_wrong_suite_names_the_nearest_right_one():
+    with pytest.raises(InputError, match=r"unknown suite 'dmc-hrad'.*did you mean 'dmc-hard'"):
+        tasks("dmc-hrad")
+
+
+def test_listing_the_tasks_loads_nothing_heavy():
+    code = "import sys, simbav2.envs.tasks; print(*{'numpy', 'gymnasium', 'mujoco', 'jax'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""

@@ -1,0 +1,105 @@
+"""The command line as a person meets it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from simbav2 import presets, tasks
+from simbav2.cli import main
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The one line on stderr with which a call is refused."""
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("simbav2: ")
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "dmc/walker-wlak"], "did you mean 'dmc/walker-walk'"),
+        (["train", "dmc/walker-walk", "--preset", "papper"], "did you mean 'paper'"),
+        (["train", "dmc/walker-walk", "--critic.widht", "128"], "did you mean 'critic.width'"),
+        (["train", "dmc/walker-walk", "--critic.width", "wide"], "expected int"),
+        (["train", "dmc/walker-walk", "--critic.width"], "has no value"),
+        (["train", "dmc/walker-walk", "--env-steps", "0"], "at least 1"),
+        (["train", "dmc/walker-walk", "--env-steps", "100", "--stop-after", "0"], "at least 1"),
+        (["train", "CartPole-v1"], "Discrete"),
+        (["train", "NoSuchThing-v0"], "NoSuchThing-v0"),
+        (["evaluate", "/nowhere"], "holds no saved agent"),
+        (["evaluate", "/nowhere", "--episodes", "0"], "at least 1"),
+        (["resume", "/nowhere"], "holds no saved agent"),
+        (["report", "/nowhere"], "/nowhere"),
+        (["tasks", "dmc-eazy"], "dmc-easy"),
+        (["tasks", "--jason"], "--jason"),
+        (["trian"], "trian"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(capsys, arguments, message):
+    assert message in refused(capsys, *arguments)
+
+
+def test_tasks_as_json_and_as_a_table(capsys):
+    assert main(["tasks", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [task["id"] for task in listed] == [task.id for task in tasks()]
+    assert main(["tasks", "mujoco"]) == 0
+    assert "mujoco/Humanoid-v4" in capsys.readouterr().out
+
+
+def test_presets_show_their_difference_from_paper(capsys):
+    assert main(["presets", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert list(shown) == list(presets.PRESETS)
+    assert shown["paper"]["differs"] == {}
+    assert shown["quick"]["differs"]["critic.width"] == 128
+    assert [name for name, preset in shown.items() if preset["default"]] == [presets.DEFAULT]
+    assert main(["presets"]) == 0
+    assert "--learning-rate.final" in capsys.readouterr().out
+
+
+def test_train_evaluate_report(capsys, tmp_path):
+    folder = str(tmp_path / "run")
+    small = ["--actor.width=16", "--critic.width=16", "--warmup-decisions=100", "--schedule.evaluation-episodes=1"]
+    command = ["train", "dmc/cartpole-balance", "--env-steps", "1000", *small, "--seed=2", "--out", folder]
+    assert main(command) == 0
+    assert "after 1,000 steps" in capsys.readouterr().out
+    assert "already holds a run" in refused(capsys, *command)
+    assert main(["evaluate", folder, "--episodes", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["episodes"]) == 2
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
+    assert (tmp_path / "report" / "index.html").exists()
+    assert main([*command, "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["tasks", "--json"], ["presets"]])
+def test_facts_and_help_load_nothing_heavy(arguments):
+    code = (
+        "import sys\nfrom simbav2.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "heavy = {'jax', 'flax', 'gymnasium', 'mujoco', 'dm_control', 'matplotlib', 'numpy'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_importing_the_package_is_light():
+    code = "import sys, simbav2; assert not {'jax', 'gymnasium', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_help_lists_every_setting(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    shown = capsys.readouterr().out
+    assert "--critic.architecture.head-scaler.scale" in shown
+    assert "--stop-after" in shown

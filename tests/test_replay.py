@@ -1,0 +1,158 @@
+"""The replay: every observation stored once, successors right across episode ends, ring and environments."""
+
+import resource
+
+import numpy as np
+import pytest
+
+from simbav2.envs.vector import Step
+from simbav2.replay import Replay
+
+
+def step(next_observation, reward, terminated=False, truncated=False, observation=None) -> Step:
+    """One environment; `observation` is what is acted on next, other than the successor where an episode ended."""
+    successor = np.array([[next_observation]], np.float32)
+    return Step(
+        observation=successor if observation is None else np.array([[observation]], np.float32),
+        next_observation=successor,
+        reward=np.array([reward], np.float64),
+        terminated=np.array([terminated]),
+        truncated=np.array([truncated]),
+        success=np.array([np.nan]),
+    )
+
+
+def filled(capacity=100, n_step=1, discount=0.5) -> Replay:
+    """Observations 0 1 2 | 10 11 12: the first episode terminates at 3, the second is cut at 13; then 20, 21."""
+    replay = Replay(capacity, 1, 1, n_step=n_step, discount=discount)
+    path = [
+        (0, step(1, 1.0)),
+        (1, step(2, 2.0)),
+        (2, step(3, 4.0, terminated=True, observation=10)),
+        (10, step(11, 8.0)),
+        (11, step(12, 16.0)),
+        (12, step(13, 32.0, truncated=True, observation=20)),
+        (20, step(21, 64.0)),
+    ]
+    for observation, outcome in path:
+        replay.add(np.array([[observation]], np.float32), np.array([[observation / 100]], np.float32), outcome)
+    return replay
+
+
+def table(replay: Replay) -> dict[int, tuple[float, float, int]]:
+    """observation -> (reward, discount, next observation), from many samples."""
+    batch = replay.sample(4, 500, np.random.default_rng(0))
+    rows = zip(
+        batch.observation.ravel(),
+        batch.reward.ravel(),
+        batch.discount.ravel(),
+        batch.next_observation.ravel(),
+        strict=True,
+    )
+    return {int(o): (float(r), float(d), int(n)) for o, r, d, n in rows}
+
+
+def test_one_step():
+    assert table(filled()) == {
+        0: (1.0, 0.5, 1),
+        1: (2.0, 0.5, 2),
+        2: (4.0, 0.0, 3),  # terminated: no future
+        10: (8.0, 0.5, 11),
+        11: (16.0, 0.5, 12),
+        12: (32.0, 0.5, 13),  # truncated: the future is that of the final observation
+        20: (64.0, 0.5, 21),  # the newest: its successor is what will be acted on next
+    }
+
+
+def test_three_steps_stop_at_the_end_of_an_episode():
+    assert table(filled(n_step=3)) == {
+        0: (1.0 + 0.5 * 2.0 + 0.25 * 4.0, 0.0, 3),
+        1: (2.0 + 0.5 * 4.0, 0.0, 3),
+        2: (4.0, 0.0, 3),
+        10: (8.0 + 0.5 * 16.0 + 0.25 * 32.0, 0.125, 13),
+        11: (16.0 + 0.5 * 32.0, 0.25, 13),
+        12: (32.0, 0.5, 13),
+        20: (64.0, 0.5, 21),
+    }
+
+
+def test_the_ring_forgets_the_oldest_and_reuses_its_slots():
+    replay = filled(capacity=3)
+    assert len(replay) == 3
+    assert table(replay) == {11: (16.0, 0.5, 12), 12: (32.0, 0.5, 13), 20: (64.0, 0.5, 21)}
+    assert len(replay.finals.rows) - len(replay.finals.free) == 1  # only the final observation 13 is still kept
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_environments_do_not_mix(n_step):
+    # Environment e counts up from 100 e; its episodes end at different steps.
+    num_envs, capacity = 3, 60
+    replay = Replay(capacity, 1, 1, num_envs, n_step, discount=1.0)
+    at = np.array([0, 1000, 2000], np.float32)
+    for t in range(1, 200):
+        ended = np.array([t % 5 == 0, t % 7 == 0, t % 11 == 0])
+        after = at + 1
+        start_of_next = np.where(ended, after + 3, after)
+        none = np.zeros(num_envs, bool)
+        outcome = Step(
+            start_of_next[:, None], after[:, None], np.ones(num_envs), none, ended, np.full(num_envs, np.nan)
+        )
+        replay.add(at[:, None], at[:, None], outcome)
+        at = start_of_next
+        batch = replay.sample(1, 64, np.random.default_rng(t))
+        # Every step adds 1 and pays 1; an episode's end is never crossed.
+        np.testing.assert_array_equal(batch.next_observation[..., 0] - batch.observation[..., 0], batch.reward)
+        np.testing.assert_array_equal(batch.action, batch.observation)
+    assert len(replay) == capacity
+    assert batch.reward.max() == n_step
+
+
+def test_sampling_is_uniform_and_seeded():
+    replay = filled()
+    first = replay.sample(2, 32, np.random.default_rng(5))
+    again = replay.sample(2, 32, np.random.default_rng(5))
+    assert first.observation.shape == (2, 32, 1)
+    for one, two in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, two)
+    counts = np.unique(replay.sample(70, 1000, np.random.default_rng(0)).observation, return_counts=True)[1]
+    np.testing.assert_allclose(counts, 10_000, rtol=0.05)
+
+
+def test_samples_are_the_callers_to_keep():
+    replay = filled()
+    batch = replay.sample(1, 32, np.random.default_rng(0))
+    before = batch.next_observation.copy()
+    replay.observation[:] = -1
+    np.testing.assert_array_equal(batch.next_observation, before)
+
+
+def test_a_million_transitions_of_humanoid_fit_and_grow_only_as_they_come():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    replay = Replay(1_000_000, 376, 17)
+    observation, action = np.zeros((1, 376), np.float32), np.zeros((1, 17), np.float32)
+    outcome = Step(observation, observation, np.zeros(1), np.zeros(1, bool), np.zeros(1, bool), np.zeros(1))
+    for _ in range(1_000):
+        replay.add(observation, action, outcome)
+    assert replay.nbytes <= 1.7e9
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown < 0.05 * replay.nbytes
+
+
+def test_snapshot_there_and_back():
+    replay = filled(capacity=5)
+    again = Replay(5, 1, 1, discount=0.5)
+    again.restore(replay.snapshot())
+    assert table(again) == table(replay)
+    for each in (replay, again):
+        each.add(
+            np.array([[21]], np.float32),
+            np.zeros((1, 1), np.float32),
+            step(22, 1.0, truncated=True, observation=0),
+        )
+    assert table(again) == table(replay)
+
+
+def test_recent_actions_in_order():
+    actions = filled().recent_actions([3])[0]
+    np.testing.assert_allclose(actions[:, 0], [0.11, 0.12, 0.20])
+    assert filled().recent_actions([0])[0].shape == (0, 1)

@@ -1,0 +1,161 @@
+"""A run: its folder, its end, its interruption, and going on."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from toys import TINY
+
+from simbav2 import InputError, SimbaV2
+from simbav2.training import run
+from simbav2.training.evaluate import evaluate
+
+SETTINGS = {
+    **TINY,
+    "env_steps": 1_600,
+    "schedule.log_every": 400,
+    "schedule.evaluate_every": 800,
+    "schedule.evaluation_episodes": 2,
+    "schedule.checkpoint_every": 500,
+}
+TASK = "mujoco/Hopper-v4"
+ARGUMENTS = [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def rows(path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def results(folder) -> tuple[str, list[dict[str, str]], list[tuple[str, str]]]:
+    """What must not depend on how a run got to its end."""
+    summary = json.loads((folder / "summary.json").read_text())
+    progress = [(row["env_step"], row["return"]) for row in rows(folder / "progress.csv")]
+    return summary["params_sha256"], rows(folder / "evaluations.csv"), progress
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    summary = run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
+    assert summary is not None
+    return folder
+
+
+def test_the_run_folder_is_complete(finished):
+    summary = json.loads((finished / "summary.json").read_text())
+    assert set(summary) == {
+        *("task", "preset", "seed", "env_steps", "decisions", "updates", "final_return", "final_success"),
+        *("normalized_score", "seconds", "updates_per_second", "params_sha256", "versions"),
+    }
+    assert (summary["task"], summary["seed"], summary["env_steps"]) == (TASK, 1, 1_600)
+    config = json.loads((finished / "config.json").read_text())
+    assert config["critic"]["members"] == 2
+    assert config["settings"]["critic.width"] == 16
+    assert config["versions"]["mujoco"]
+    assert [row["env_step"] for row in rows(finished / "progress.csv")] == ["400", "800", "1200", "1600"]
+    evaluations = rows(finished / "evaluations.csv")
+    assert list(evaluations[0]) == ["env_step", "episode", "return", "length", "success"]
+    assert [row["env_step"] for row in evaluations] == ["0", "0", "800", "800", "1600", "1600"]
+    last = [float(row["return"]) for row in evaluations[-2:]]
+    assert summary["final_return"] == pytest.approx(np.mean(last))
+    metrics = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert metrics[-1]["critic_loss"] > 0
+    assert "<svg" in (finished / "report" / "index.html").read_text()
+    assert [path.name for path in (finished / "checkpoints").iterdir()] == ["000000001600"]
+
+
+def test_a_run_can_be_loaded_and_evaluated(finished):
+    agent = SimbaV2.load(finished)
+    assert agent.env_steps == 1_600
+    with agent.make_evaluation_envs() as envs:
+        once = evaluate(agent, envs, 2, first_episode=4)
+        assert evaluate(agent, envs, 2, first_episode=4) == once
+    written = [float(row["return"]) for row in rows(finished / "evaluations.csv")[-2:]]
+    assert [episode.total for episode in once] == written
+
+
+def test_evaluation_does_not_disturb_training(finished, tmp_path):
+    settings = {**SETTINGS, "schedule.evaluate_every": 300, "schedule.evaluation_episodes": 1}
+    summary = run.start(SimbaV2(TASK, seed=1, **settings), tmp_path / "run")
+    assert summary["params_sha256"] == results(finished)[0]
+
+
+def test_stopped_and_resumed_is_the_same_as_uninterrupted(finished, tmp_path):
+    folder = tmp_path / "run"
+    run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, stop_after=800)
+    assert json.loads((folder / "summary.json").read_text())["env_steps"] == 800
+    run.resume(folder)
+    assert results(folder) == results(finished)
+    with pytest.raises(InputError, match="complete"):
+        run.resume(folder)
+
+
+def test_stop_after_does_not_change_the_schedule(finished, tmp_path):
+    run.start(SimbaV2(TASK, seed=1, **SETTINGS), tmp_path / "run", stop_after=1_200)
+
+    def rates(folder):
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line).get("learning_rate") for line in lines][:3]
+
+    assert rates(tmp_path / "run") == rates(finished)
+
+
+def start(folder, *more: str) -> subprocess.Popen:
+    command = [
+        sys.executable,
+        "-m",
+        "simbav2",
+        "train",
+        TASK,
+        "--seed",
+        "1",
+        *ARGUMENTS,
+        "--out",
+        str(folder),
+        *more,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
+    folder = tmp_path / "run"
+    process = start(folder)
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        if (folder / "progress.csv").exists() and len(rows(folder / "progress.csv")) >= 2:
+            break
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert f"simbav2 resume {folder}" in output
+    assert not (folder / "summary.json").exists()
+    run.resume(folder)
+    assert results(folder)[:2] == results(finished)[:2]
+
+
+def test_a_folder_that_holds_a_run_is_refused(finished):
+    agent = SimbaV2(TASK, **SETTINGS)
+    with pytest.raises(InputError, match=r"simbav2 resume .*--overwrite"):
+        run.start(agent, finished)
+    with pytest.raises(InputError, match="holds other files"):
+        run.start(agent, finished.parent)
+
+
+def test_an_environment_that_does_not_repeat_starts_a_new_episode(tmp_path):
+    """Where playing the actions again leads elsewhere, the run goes on with a new episode."""
+    folder = tmp_path / "run"
+    run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, stop_after=800)
+    saved = folder / "checkpoints" / "000000000800" / "state.json"
+    state = json.loads(saved.read_text())
+    state["loop"]["episodes"] = [number + 1_000 for number in state["loop"]["episodes"]]
+    saved.write_text(json.dumps(state))
+    summary = run.resume(folder)
+    assert summary["env_steps"] == 1_600

@@ -1,0 +1,65 @@
+"""The categorical value: hand-worked projections and the mass that must not be lost."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simbav2.config import Categorical
+from simbav2.networks.values import CategoricalValue
+
+three = CategoricalValue(Categorical(low=0.0, high=2.0, atoms=3))
+full = CategoricalValue(Categorical())
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (1.25, [0.0, 0.75, 0.25]),  # inside: three quarters to 1, one quarter to 2
+        (1.0, [0.0, 1.0, 0.0]),  # on an atom: all of it
+        (0.0, [1.0, 0.0, 0.0]),
+        (2.0, [0.0, 0.0, 1.0]),
+        (-3.0, [1.0, 0.0, 0.0]),  # past both ends: the end takes it
+        (7.5, [0.0, 0.0, 1.0]),
+    ],
+)
+def test_mass_is_shared_by_the_two_nearest_atoms(position, expected):
+    projected = three.project(jnp.full((1, 3), position), jnp.array([[0.0, 1.0, 0.0]]))
+    np.testing.assert_allclose(projected, [expected], atol=1e-6)
+
+
+def test_target_shifts_and_shrinks_the_atoms():
+    # All mass at atom 1 (z = 1): 0.5 + 0.5 * (1 + 0.2) = 1.1, so 0.9 stays on 1 and 0.1 goes to 2.
+    logits = jnp.array([[-50.0, 50.0, -50.0]])
+    target = three.target(logits, jnp.array([0.5]), jnp.array([0.5]), jnp.array([0.2]))
+    np.testing.assert_allclose(target, [[0.0, 0.9, 0.1]], atol=1e-6)
+
+
+def test_a_discount_of_zero_leaves_the_reward_alone():
+    logits = jax.random.normal(jax.random.PRNGKey(0), (1, 3))
+    target = three.target(logits, jnp.array([1.5]), jnp.array([0.0]), jnp.array([9.0]))
+    np.testing.assert_allclose(target, [[0.0, 0.5, 0.5]], atol=1e-6)
+
+
+def test_target_mass_sums_to_one_and_keeps_its_mean():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(500, 101)).astype(np.float32)
+    reward = rng.normal(size=500).astype(np.float32) * 3
+    discount = rng.uniform(0, 1, 500).astype(np.float32)
+    target = full.target(logits, reward, discount, np.zeros(500, np.float32))
+    np.testing.assert_allclose(target.sum(axis=-1), 1.0, atol=1e-5)
+    positions = np.clip(reward[:, None] + discount[:, None] * full.atoms, -5, 5)
+    mean = (np.asarray(jax.nn.softmax(logits)) * positions).sum(axis=-1)
+    np.testing.assert_allclose(target @ full.atoms, mean, atol=1e-4)
+
+
+def test_loss_is_lowest_at_the_target():
+    target = jnp.array([[0.2, 0.3, 0.5]])
+    at_target = three.loss(jnp.log(target), target)
+    np.testing.assert_allclose(at_target, -np.sum([0.2, 0.3, 0.5] * np.log([0.2, 0.3, 0.5])), rtol=1e-6)
+    assert three.loss(jnp.log(jnp.array([[0.3, 0.3, 0.4]])), target) > at_target
+
+
+def test_mean_of_the_middle_atom_is_zero():
+    assert full.atoms[50] == 0.0
+    np.testing.assert_allclose(full.mean(jnp.zeros((1, 101))), 0.0, atol=1e-6)
