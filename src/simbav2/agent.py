@@ -62,6 +62,13 @@ class SimbaV2:
         self._loop: Loop | None = None
         self._normalizer: Normalizer | None = None
 
+    @classmethod
+    def from_config(cls, config: Config, task: Task, source: Any) -> SimbaV2:
+        """An agent for a resolved config; its environments are made when they are first needed."""
+        agent = cls.__new__(cls)
+        agent._prepare(config, task, source)
+        return agent
+
     # What a user calls. ------------------------------------------------------------------------------------
 
     def learn(self, env_steps: int) -> SimbaV2:

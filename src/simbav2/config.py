@@ -14,7 +14,7 @@ import math
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -130,7 +130,7 @@ class Config:
     reward_scaling: RewardScaling = RewardScaling()
     learning_rate: LinearDecay = LinearDecay()
     replay: Replay = Replay()
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: Schedule = Schedule()
 
     def __post_init__(self) -> None:
         for name, low in _AT_LEAST.items():

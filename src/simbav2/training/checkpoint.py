@@ -114,8 +114,7 @@ def load(folder: Path, env: Any = None) -> SimbaV2:
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder / 'config.json'} is damaged: its environment cannot be read") from error
     config = from_json(data)
-    agent = SimbaV2.__new__(SimbaV2)
-    agent._prepare(config, task, task.id if env is None else env)
+    agent = SimbaV2.from_config(config, task, task.id if env is None else env)
     agent.state = _fill(agent.state, _arrays(folder / "learner.safetensors"), folder / "learner.safetensors")
     agent.statistics = _statistics(_arrays(folder / "statistics.safetensors"), folder / "statistics.safetensors")
     state = read_json(folder / "state.json")
@@ -133,7 +132,7 @@ def load_loop(agent: SimbaV2, run: Path) -> Loop:
     if folder is None:
         raise InputError(f"{run} holds no checkpoint to go on from; start it again with --overwrite")
     agent.replay.restore(_arrays(folder / "replay.safetensors"))
-    return Loop.restore(agent, read_json(folder / "state.json")["loop"])
+    return Loop(agent, read_json(folder / "state.json")["loop"])
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 class Loop:
     """Steps the environments, feeds the agent, and counts the episodes under way."""
 
-    def __init__(self, agent: SimbaV2) -> None:
+    def __init__(self, agent: SimbaV2, snapshot: dict[str, Any] | None = None) -> None:
         self.agent = agent
         self.episodes = EpisodeCounter(agent.config.num_envs)
-        self.observation = agent.envs.reset()
+        self.observation = agent.envs.reset() if snapshot is None else self._restore(snapshot)
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
 
     def step(self) -> list[Episode]:
@@ -49,22 +50,16 @@ class Loop:
             "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
         }
 
-    @classmethod
-    def restore(cls, agent: SimbaV2, snapshot: dict[str, Any]) -> Loop:
+    def _restore(self, snapshot: dict[str, Any]) -> NDArray:
         """Go on in the middle of the episodes under way, by playing their actions again from their seeds."""
-        loop = cls.__new__(cls)
-        loop.agent = agent
-        loop.metrics = None
-        loop.episodes = EpisodeCounter(agent.config.num_envs)
-        lengths = snapshot["lengths"]
-        loop.observation = agent.envs.restore(snapshot["episodes"], agent.replay.recent_actions(lengths))
-        if np.array_equal(loop.observation, agent.replay.head):
-            loop.episodes.totals[:] = snapshot["totals"]
-            loop.episodes.lengths[:] = lengths
-            loop.episodes.successes[:] = [np.nan if value is None else value for value in snapshot["successes"]]
-        else:
-            loop.observation = agent.abandon_episodes()
-        return loop
+        agent, lengths = self.agent, snapshot["lengths"]
+        observation = agent.envs.restore(snapshot["episodes"], agent.replay.recent_actions(lengths))
+        if not np.array_equal(observation, agent.replay.head):
+            return agent.abandon_episodes()
+        self.episodes.totals[:] = snapshot["totals"]
+        self.episodes.lengths[:] = lengths
+        self.episodes.successes[:] = [np.nan if value is None else value for value in snapshot["successes"]]
+        return observation
 
 
 class StopRequest:
