@@ -11,6 +11,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -101,7 +102,7 @@ def _parser() -> Parser:
     resume.add_argument("folder", type=Path, metavar="RUN")
     resume.add_argument("--stop-after", type=int, metavar="N", help="end after N simulator steps in all")
 
-    evaluate = command("evaluate", _evaluate, "score a trained policy")
+    evaluate = command("evaluate", _evaluate, "score a trained policy, and film it")
     evaluate.add_argument("folder", type=Path, metavar="RUN", help="a run or a saved agent")
     evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="how many to play (default: 10)")
     evaluate.add_argument(
@@ -111,6 +112,7 @@ def _parser() -> Parser:
         metavar="K",
         help="of the episodes (default: the run's own evaluation seed)",
     )
+    evaluate.add_argument("--video", type=Path, metavar="FILE", help="film the first episodes: an .mp4 file")
     evaluate.add_argument("--json", action="store_true", help="print facts as JSON")
 
     report = command("report", _report, "write tables, curves and one HTML page about runs")
@@ -121,10 +123,18 @@ def _parser() -> Parser:
 
     listing = command("tasks", _tasks, "list the tasks of the benchmark")
     listing.add_argument("suite", nargs="?", metavar="SUITE", help="only this suite")
+    listing.add_argument("--check", action="store_true", help="build and step each task; say what is missing")
     listing.add_argument("--json", action="store_true", help="print facts as JSON")
 
     shown = command("presets", _presets, "show every preset as its difference from `paper`")
     shown.add_argument("--json", action="store_true", help="print facts as JSON")
+
+    assets = command("assets", _assets, "fetch model files that are not ours to ship")
+    assets.add_argument("name", choices=["humanoid-bench"], help="the HumanoidBench models, for the suite hbench")
+    assets.add_argument(
+        "--from", dest="source", metavar="SOURCE", help="a folder, a zip file or an address (default: upstream's)"
+    )
+    assets.add_argument("--json", action="store_true", help="print facts as JSON")
 
     doctor = command("doctor", _doctor, "tell what is installed, what works here, and how to mend the rest")
     doctor.add_argument("--json", action="store_true", help="print facts as JSON")
@@ -205,6 +215,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     if options.episodes < 1:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")
     agent = SimbaV2.load(options.folder)
+    if options.video:
+        from simbav2.training.video import film
+
+        film(agent, options.video, options.episodes, options.seed)
     with agent.make_evaluation_envs(options.seed) as envs:
         episodes = evaluate(agent, envs, options.episodes)
     total, success = mean_total(episodes), mean_success(episodes)
@@ -215,12 +229,15 @@ def _evaluate(options: argparse.Namespace) -> int:
             "return": total,
             "success": success,
             "episodes": [{"return": e.total, "length": e.length, "success": e.success} for e in episodes],
+            "video": str(options.video) if options.video else None,
         })  # fmt: skip
     for number, episode in enumerate(episodes):
         solved = "" if episode.success is None else f"  success {episode.success:.0f}"
         print(f"episode {number:>3}  return {episode.total:>10.1f}  length {episode.length:>5}{solved}")
     solved = "" if success is None else f", success {success:.0%}"
     print(f"{agent.config.task} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
+    if options.video:
+        print(f"video: {options.video}")
     return 0
 
 
@@ -237,13 +254,12 @@ def _report(options: argparse.Namespace) -> int:
 
 def _tasks(options: argparse.Namespace) -> int:
     rows = tasks(options.suite)
+    if options.check:
+        return _check(rows, options.json)
     if options.json:
         return _print_json([dataclasses.asdict(task) for task in rows])
-    suites: dict[str, list[Task]] = {}
-    for task in rows:
-        suites.setdefault(task.suite, []).append(task)
     print(f"{'':<30}{'obs':>6}{'actions':>9}{'repeat':>8}{'steps':>7}{'random':>9}{'reference':>11}")
-    for suite, members in suites.items():
+    for suite, members in _by_suite(rows).items():
         print(f"{suite}: {len(members)} tasks, scored by {members[0].metric}")
         for task in members:
             sizes = (
@@ -251,6 +267,39 @@ def _tasks(options: argparse.Namespace) -> int:
             )
             print(f"  {task.id:<28}{sizes}{_score(task.random_score)}{_score(task.reference_score, 11)}")
     return 0
+
+
+def _by_suite(rows: Sequence[Task]) -> dict[str, list[Task]]:
+    suites: dict[str, list[Task]] = {}
+    for task in rows:
+        suites.setdefault(task.suite, []).append(task)
+    return suites
+
+
+def _check(rows: Sequence[Task], as_json: bool) -> int:
+    from simbav2.envs.check import attempt, missing
+
+    attempts = []
+    for suite, members in _by_suite(rows).items():
+        tried = [attempt(task) for task in members]
+        attempts += tried
+        if as_json:
+            continue
+        print(f"{suite:<9}{sum(one.ok for one in tried):>3} of {len(tried):>2} tasks work", flush=True)
+        # What is missing stops a whole suite; it is told once.
+        for remedy, one in {one.remedy: one for one in reversed(tried) if not one.ok}.items():
+            print(f"    {one.task}: {one.problem}\n    → {remedy}", flush=True)
+    working = sum(one.ok for one in attempts)
+    if as_json:
+        _print_json({
+            "tasks": len(attempts),
+            "working": working,
+            "missing": {one.suite: {"problem": one.problem, "remedy": one.remedy} for one in missing(attempts)},
+            "attempts": [one._asdict() for one in attempts],
+        })  # fmt: skip
+    else:
+        print(f"{working} of {len(attempts)} tasks work")
+    return int(working < len(attempts))
 
 
 def _score(score: float | None, width: int = 9) -> str:
@@ -274,6 +323,38 @@ def _presets(options: argparse.Namespace) -> int:
         for field, value in differs.items():
             print(f"    --{field.replace('_', '-'):<44} {base.get(field)} -> {value}")
     return 0
+
+
+def _assets(options: argparse.Namespace) -> int:
+    from simbav2.envs.hbench import assets
+
+    folder = None
+    if options.source is None:
+        with suppress(InputError):  # not there yet, or not whole
+            folder = assets.verify()
+    fetched = folder is None
+    if folder is None:
+        folder = _install(options.source)
+        if assets.find() != folder:
+            raise InputError(f"installed in {folder}, but {assets.VARIABLE} names another folder; unset it")
+    if options.json:
+        return _print_json({"folder": str(folder), "files": len(assets.sums()), "fetched": fetched})
+    print(f"{len(assets.sums())} HumanoidBench files {'installed' if fetched else 'already there'}: {folder}")
+    return 0
+
+
+def _install(source: str | None) -> Path:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress
+
+    from simbav2.envs.hbench import assets
+
+    console = Console(stderr=True)
+    with Progress(
+        "fetching", BarColumn(), DownloadColumn(), console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        download = bar.add_task("", total=None)
+        return assets.install(source, lambda done, total: bar.update(download, completed=done, total=total))
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from simbav2.envs import check
 from simbav2.envs.rendering import REMEDY, choose_library
 from simbav2.envs.tasks import SUITES, Task, tasks
 from simbav2.errors import InputError
@@ -78,28 +79,16 @@ def _package(requirement: Requirement) -> Finding:
 
 def _suites() -> Iterator[Finding]:
     """One task of each suite, really built and stepped."""
-    for suite, rows in ((suite, tasks(suite)) for suite in SUITES):
-        if rows:
-            yield _suite(suite, rows[0], len(rows))
+    for suite in SUITES:
+        first, *others = tasks(suite)
+        yield _suite(suite, first, 1 + len(others))
 
 
 def _suite(suite: str, task: Task, count: int) -> Finding:
-    from simbav2.envs.make import make_env
-
-    name, optional = (
-        f"suite {suite}",
-        suite in ("myosuite", "hbench"),
-    )  # these need more than the core install
-    try:
-        with make_env(task.id) as env:
-            env.reset()
-            env.step(env.action_space.sample())
-    except InputError as error:
-        problem, _, remedy = str(error).rpartition("; ")
-        return Finding(name, False, problem, remedy, optional)
-    except Exception as error:  # whatever a broken install throws is the finding
-        return Finding(name, False, f"{task.id}: {error!r}", "pip install --force-reinstall simbav2", optional)
-    return Finding(name, True, f"{count} tasks; {task.id} steps")
+    tried = check.attempt(task, steps=1)
+    if tried.ok:
+        return Finding(f"suite {suite}", True, f"{count} tasks; {task.id} steps")
+    return Finding(f"suite {suite}", False, tried.problem, tried.remedy, suite in check.OPTIONAL)
 
 
 def _device() -> Finding:

@@ -5,6 +5,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from simbav2 import doctor
+from simbav2.envs.hbench import assets
 from simbav2.errors import InputError
 
 
@@ -35,15 +36,26 @@ def test_a_package_is_checked_against_its_bounds(line, ok, optional, remedy):
 
 
 def test_a_suite_that_cannot_be_built_comes_with_its_remedy(monkeypatch, capsys):
-    def fail(name):
+    def fail(name, **_):
         raise InputError(f"{name} cannot be built (no module); pip install 'simbav2[myosuite]'")
 
     monkeypatch.setattr("simbav2.envs.make.make_env", fail)
     findings = list(doctor._suites())
     assert not any(finding.ok for finding in findings)
-    assert {finding.remedy for finding in findings} == {"pip install 'simbav2[myosuite]'"}
+    assert {finding.remedy for finding in findings if finding.name != "suite hbench"} == {
+        "pip install 'simbav2[myosuite]'"
+    }
+    assert [finding.name for finding in findings if finding.optional] == ["suite myosuite", "suite hbench"]
     doctor.show(findings)
     assert "simbav2[myosuite]" in capsys.readouterr().out
+
+
+def test_altered_model_files_are_found(monkeypatch, humanoid_bench):
+    monkeypatch.setattr(assets, "differing", lambda folder: ("envs/h1_pos_walk.xml",))
+    [finding] = [finding for finding in doctor._suites() if finding.name == "suite hbench"]
+    assert (finding.ok, finding.optional) == (False, True)
+    assert "1 of the 54" in finding.detail
+    assert assets.COMMAND in finding.remedy
 
 
 def test_without_a_gl_library_the_debian_packages_are_named(monkeypatch):

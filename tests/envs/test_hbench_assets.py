@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.server
 import importlib
-import os
 import shutil
 import socket
 import sys
@@ -19,8 +18,6 @@ import pytest
 from simbav2.envs.hbench import assets
 from simbav2.errors import InputError
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "humanoid_bench" / "assets"
-REAL = Path(os.environ.get(assets.VARIABLE) or SHARED)
 TOP = "humanoid-bench-791405f/"  # what GitHub puts before every name in an archive of the commit
 
 NAMES = ("envs/h1_pos_walk.xml", "robots/h1_pos.xml", "h1/assets/pelvis.stl")
@@ -299,6 +296,15 @@ def test_a_variable_that_names_the_wrong_folder_is_an_error_all_the_same(folder,
         assets.find()
 
 
+def test_files_that_differ_are_not_taken_for_the_benchmarks(folder):
+    place = assets.install(str(folder))
+    assert assets.verify() == place
+    (place / NAMES[1]).unlink()
+    (place / NAMES[2]).write_bytes(b"spoilt")
+    with pytest.raises(InputError, match=rf"2 of the 3 .* altered, such as {NAMES[1]}; fetch .*: simbav2 assets"):
+        assets.verify()
+
+
 @pytest.mark.parametrize(("platform", "below"), [("darwin", "Library/Caches"), ("linux", ".cache")])
 def test_the_cache_is_where_the_platform_keeps_caches(platform, below, monkeypatch):
     monkeypatch.setattr(sys, "platform", platform)
@@ -309,8 +315,7 @@ def test_the_cache_is_where_the_platform_keeps_caches(platform, below, monkeypat
 # The real files
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"no HumanoidBench files in {REAL}")
-def test_the_sums_we_ship_are_those_of_the_real_files(monkeypatch):
+def test_the_sums_we_ship_are_those_of_the_real_files(monkeypatch, humanoid_bench):
     monkeypatch.undo()
     assert len(assets.sums()) == 54
-    assert assets.differing(REAL) == ()
+    assert assets.verify() == humanoid_bench

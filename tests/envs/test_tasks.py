@@ -3,19 +3,21 @@ import sys
 
 import pytest
 
-from simbav2.envs.tasks import SUITES, find, tasks
+from simbav2.envs.tasks import FAMILIES, SUITES, find, tasks
 from simbav2.errors import InputError
 
 
 def test_every_task_has_one_row():
     ids = [task.id for task in tasks()]
     assert len(set(ids)) == len(ids)
-    assert [len(tasks(suite)) for suite in ("mujoco", "dmc-easy", "dmc-hard")] == [5, 21, 7]
+    assert len(ids) == 57
+    assert [len(tasks(suite)) for suite in SUITES] == [5, 21, 7, 10, 14]
 
 
 def test_a_suite_is_chosen_by_its_name_or_by_the_id_prefix():
     assert tasks("dmc") == tasks("dmc-easy") + tasks("dmc-hard")
-    assert {task.suite for task in tasks()} <= set(SUITES)
+    assert {task.suite for task in tasks()} == set(SUITES)
+    assert {task.family for task in tasks()} == set(FAMILIES)
     assert all(task.id == f"{task.family}/{task.name}" for task in tasks())
 
 

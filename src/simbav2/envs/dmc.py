@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
+from simbav2.envs.rendering import Camera, check_mode
 from simbav2.envs.tasks import Task
-from simbav2.errors import InputError
 
 _library = os.environ.get("MUJOCO_GL")
 os.environ["MUJOCO_GL"] = "off"
@@ -27,7 +27,6 @@ finally:
     if _library is not None:
         os.environ["MUJOCO_GL"] = _library
 
-PICTURE_SIZE = 480  # pixels, the side of Gymnasium's own
 CAMERAS = {"quadruped": "y"}  # elsewhere the first camera shows the body; there it is far above
 
 
@@ -38,8 +37,7 @@ class ControlSuite(gym.Env):
     """
 
     def __init__(self, domain: str, task: str, render_mode: str | None = None) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise InputError(f"render_mode is {render_mode!r}; expected 'rgb_array'")
+        check_mode(render_mode)
         self._control = suite.load(domain, task, task_kwargs={"time_limit": float("inf")})
         action, parts = self._control.action_spec(), self._control.observation_spec().values()
         size = sum(int(np.prod(part.shape)) for part in parts)
@@ -50,8 +48,7 @@ class ControlSuite(gym.Env):
             "render_fps": round(1 / self._control.control_timestep()),
         }
         self.render_mode = render_mode
-        self._camera = self._control.physics.model.name2id(CAMERAS[domain], "camera") if domain in CAMERAS else 0
-        self._renderer: Any = None
+        self._camera = Camera(self.model, self.data, CAMERAS.get(domain, 0))
 
     @property
     def model(self) -> mujoco.MjModel:
@@ -80,21 +77,11 @@ class ControlSuite(gym.Env):
             {},
         )
 
-    def render(self) -> Any:
-        if self.render_mode is None:
-            return None
-        if self._renderer is None:
-            from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
-
-            self._renderer = MujocoRenderer(
-                self.model, self.data, width=PICTURE_SIZE, height=PICTURE_SIZE, camera_id=self._camera
-            )
-        return self._renderer.render(self.render_mode)
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        return self._camera.picture() if self.render_mode else None
 
     def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        self._camera.close()
 
 
 def build(task: Task, render_mode: str | None) -> gym.Env:

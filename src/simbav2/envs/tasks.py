@@ -1,7 +1,8 @@
 """The benchmark: one row per task holds all its facts. Imports nothing heavy.
 
 The paper's own table is wrong in places (ball-in-cup has 8 observations and 2 actions, the DMC humanoid 21
-actions); the sizes here are the simulators', and a test compares them.
+actions); the sizes here are the simulators', and a test compares them. MyoSuite's episodes end at its own
+limits or after 100 steps, whichever comes first.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ class Task:
     action_size: int
     action_repeat: int
     episode_length: int  # simulator steps, before action repeat
-    fails: bool  # the suite ends episodes at failure: the paper then uses two critics
+    fails: bool  # the paper counts the suite among those that end episodes at failure, and gives it two critics
     metric: Literal["return", "success"]
     random_score: float | None  # of a random policy; None for an environment outside the benchmark
-    reference_score: float | None  # that counts as 1: TD3's on MuJoCo, the highest possible on DMC
+    reference_score: (
+        float | None
+    )  # that counts as 1: TD3's on MuJoCo, the target on hbench, else the highest possible
 
     @property
     def family(self) -> str:
@@ -47,40 +50,64 @@ FAMILIES = ("mujoco", "dmc", "myosuite", "hbench")
 
 # fmt: off
 _TASKS = (
-    #    id                             suite      obs act rep steps  fails  metric    random    reference
-    Task("mujoco/Ant-v4",               "mujoco",   27,  8, 1, 1000, True,  "return",  -70.288,  3942.0),
-    Task("mujoco/HalfCheetah-v4",       "mujoco",   17,  6, 1, 1000, True,  "return", -289.415, 10574.0),
-    Task("mujoco/Hopper-v4",            "mujoco",   11,  3, 1, 1000, True,  "return",   18.791,  3226.0),
-    Task("mujoco/Humanoid-v4",          "mujoco",  376, 17, 1, 1000, True,  "return",  120.423,  5165.0),
-    Task("mujoco/Walker2d-v4",          "mujoco",   17,  6, 1, 1000, True,  "return",    2.791,  3946.0),
-    Task("dmc/acrobot-swingup",         "dmc-easy",  6,  1, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/ball-in-cup-catch",       "dmc-easy",  8,  2, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/cartpole-balance",        "dmc-easy",  5,  1, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/cartpole-balance-sparse", "dmc-easy",  5,  1, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/cartpole-swingup",        "dmc-easy",  5,  1, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/cartpole-swingup-sparse", "dmc-easy",  5,  1, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/cheetah-run",             "dmc-easy", 17,  6, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/finger-spin",             "dmc-easy",  9,  2, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/finger-turn-easy",        "dmc-easy", 12,  2, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/finger-turn-hard",        "dmc-easy", 12,  2, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/fish-swim",               "dmc-easy", 24,  5, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/hopper-hop",              "dmc-easy", 15,  4, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/hopper-stand",            "dmc-easy", 15,  4, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/pendulum-swingup",        "dmc-easy",  3,  1, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/quadruped-run",           "dmc-easy", 78, 12, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/quadruped-walk",          "dmc-easy", 78, 12, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/reacher-easy",            "dmc-easy",  6,  2, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/reacher-hard",            "dmc-easy",  6,  2, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/walker-run",              "dmc-easy", 24,  6, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/walker-stand",            "dmc-easy", 24,  6, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/walker-walk",             "dmc-easy", 24,  6, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/dog-run",                 "dmc-hard", 223, 38, 2, 1000, False, "return",   0.0,    1000.0),
-    Task("dmc/dog-trot",                "dmc-hard", 223, 38, 2, 1000, False, "return",   0.0,    1000.0),
-    Task("dmc/dog-stand",               "dmc-hard", 223, 38, 2, 1000, False, "return",   0.0,    1000.0),
-    Task("dmc/dog-walk",                "dmc-hard", 223, 38, 2, 1000, False, "return",   0.0,    1000.0),
-    Task("dmc/humanoid-run",            "dmc-hard", 67, 21, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/humanoid-stand",          "dmc-hard", 67, 21, 2, 1000, False, "return",    0.0,    1000.0),
-    Task("dmc/humanoid-walk",           "dmc-hard", 67, 21, 2, 1000, False, "return",    0.0,    1000.0),
+    #    id                             suite       obs act rep steps fails  metric       random reference
+    Task("mujoco/Ant-v4",               "mujoco",    27,  8, 1, 1000, True,  "return",   -70.288,  3942.0),
+    Task("mujoco/HalfCheetah-v4",       "mujoco",    17,  6, 1, 1000, True,  "return",  -289.415, 10574.0),
+    Task("mujoco/Hopper-v4",            "mujoco",    11,  3, 1, 1000, True,  "return",    18.791,  3226.0),
+    Task("mujoco/Humanoid-v4",          "mujoco",   376, 17, 1, 1000, True,  "return",   120.423,  5165.0),
+    Task("mujoco/Walker2d-v4",          "mujoco",    17,  6, 1, 1000, True,  "return",     2.791,  3946.0),
+    Task("dmc/acrobot-swingup",         "dmc-easy",   6,  1, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/ball-in-cup-catch",       "dmc-easy",   8,  2, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/cartpole-balance",        "dmc-easy",   5,  1, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/cartpole-balance-sparse", "dmc-easy",   5,  1, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/cartpole-swingup",        "dmc-easy",   5,  1, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/cartpole-swingup-sparse", "dmc-easy",   5,  1, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/cheetah-run",             "dmc-easy",  17,  6, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/finger-spin",             "dmc-easy",   9,  2, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/finger-turn-easy",        "dmc-easy",  12,  2, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/finger-turn-hard",        "dmc-easy",  12,  2, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/fish-swim",               "dmc-easy",  24,  5, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/hopper-hop",              "dmc-easy",  15,  4, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/hopper-stand",            "dmc-easy",  15,  4, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/pendulum-swingup",        "dmc-easy",   3,  1, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/quadruped-run",           "dmc-easy",  78, 12, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/quadruped-walk",          "dmc-easy",  78, 12, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/reacher-easy",            "dmc-easy",   6,  2, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/reacher-hard",            "dmc-easy",   6,  2, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/walker-run",              "dmc-easy",  24,  6, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/walker-stand",            "dmc-easy",  24,  6, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/walker-walk",             "dmc-easy",  24,  6, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/dog-run",                 "dmc-hard", 223, 38, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/dog-trot",                "dmc-hard", 223, 38, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/dog-stand",               "dmc-hard", 223, 38, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/dog-walk",                "dmc-hard", 223, 38, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/humanoid-run",            "dmc-hard",  67, 21, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/humanoid-stand",          "dmc-hard",  67, 21, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("dmc/humanoid-walk",           "dmc-hard",  67, 21, 2, 1000, False, "return",       0.0,  1000.0),
+    Task("myosuite/myo-key-turn",       "myosuite",  93, 39, 2,  100, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-key-turn-hard",  "myosuite",  93, 39, 2,  100, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-obj-hold",       "myosuite",  91, 39, 2,   75, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-obj-hold-hard",  "myosuite",  91, 39, 2,   75, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-pen-twirl",      "myosuite",  83, 39, 2,   50, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-pen-twirl-hard", "myosuite",  83, 39, 2,   50, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-pose",           "myosuite", 108, 39, 2,  100, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-pose-hard",      "myosuite", 108, 39, 2,  100, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-reach",          "myosuite", 115, 39, 2,  100, False, "success",      0.0,     1.0),
+    Task("myosuite/myo-reach-hard",     "myosuite", 115, 39, 2,  100, False, "success",      0.0,     1.0),
+    Task("hbench/h1-balance-hard",      "hbench",    77, 19, 2, 1000, True,  "return",     9.044,   800.0),
+    Task("hbench/h1-balance-simple",    "hbench",    64, 19, 2, 1000, True,  "return",     9.391,   800.0),
+    Task("hbench/h1-crawl",             "hbench",    51, 19, 2, 1000, True,  "return",   272.658,   700.0),
+    Task("hbench/h1-hurdle",            "hbench",    51, 19, 2, 1000, True,  "return",     2.214,   700.0),
+    Task("hbench/h1-maze",              "hbench",    51, 19, 2, 1000, True,  "return",   106.441,  1200.0),
+    Task("hbench/h1-pole",              "hbench",    51, 19, 2, 1000, True,  "return",     20.09,   700.0),
+    Task("hbench/h1-reach",             "hbench",    57, 19, 2, 1000, True,  "return",   260.302, 12000.0),
+    Task("hbench/h1-run",               "hbench",    51, 19, 2, 1000, True,  "return",      2.02,   700.0),
+    Task("hbench/h1-sit-simple",        "hbench",    51, 19, 2, 1000, True,  "return",     9.393,   750.0),
+    Task("hbench/h1-sit-hard",          "hbench",    64, 19, 2, 1000, True,  "return",     2.448,   750.0),
+    Task("hbench/h1-slide",             "hbench",    51, 19, 2, 1000, True,  "return",     3.191,   700.0),
+    Task("hbench/h1-stair",             "hbench",    51, 19, 2, 1000, True,  "return",     3.112,   700.0),
+    Task("hbench/h1-stand",             "hbench",    51, 19, 2, 1000, True,  "return",    10.545,   800.0),
+    Task("hbench/h1-walk",              "hbench",    51, 19, 2, 1000, True,  "return",     2.377,   700.0),
 )
 # fmt: on
 

@@ -82,6 +82,15 @@ def differing(folder: Path) -> tuple[str, ...]:
     return tuple(filter(differs, sums()))
 
 
+def verify() -> Path:
+    """The folder that `find` finds, if all its files are the benchmark's."""
+    folder = find()
+    if names := differing(folder):
+        count = f"{len(names)} of the {len(sums())} HumanoidBench files in {folder}"
+        raise InputError(f"{count} are missing or altered, such as {names[0]}; fetch them anew: {COMMAND}")
+    return folder
+
+
 def install(source: str | Path | None = None, progress: Progress | None = None) -> Path:
     """Fetch the files from a folder, a zip file or an address (upstream's by default); return their folder.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simbav2.envs.hbench import assets
 from simbav2.envs.hbench.robot import Robot, Vector
 from simbav2.envs.hbench.tasks import TASKS
+from simbav2.envs.rendering import Camera, check_mode
 from simbav2.errors import InputError, nearest
 
 FRAME_SKIP = 10  # physics steps of 2 ms per environment step
@@ -24,14 +25,12 @@ class HumanoidBench(gymnasium.Env[Vector, NDArray[Any]]):
     """One of the 14 tasks, without time limit or action repeat. No GL context before the first `render`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 (Gymnasium's own convention)
-    picture_size = 256
 
     def __init__(self, name: str, render_mode: str | None = None) -> None:
         if name not in TASKS:
             hint = nearest(name, TASKS) or f"; the tasks are {', '.join(TASKS)}"
             raise InputError(f"{name!r} is no HumanoidBench task{hint}")
-        if render_mode not in (None, "rgb_array"):
-            raise InputError(f"render_mode is {render_mode!r}; expected 'rgb_array', or None for no pictures")
+        check_mode(render_mode)
         self.name, self.render_mode = name, render_mode
         self.model = load_model(name)
         self.data = mujoco.MjData(self.model)
@@ -42,7 +41,7 @@ class HumanoidBench(gymnasium.Env[Vector, NDArray[Any]]):
         self._low, high = self.model.actuator_ctrlrange.T.astype(np.float32)
         self._half_span = (high - self._low) / 2
         self._task_random = np.random.RandomState()
-        self._viewer: Any = None
+        self._camera = Camera(self.model, self.data, self.task.camera)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -71,22 +70,15 @@ class HumanoidBench(gymnasium.Env[Vector, NDArray[Any]]):
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         if self.render_mode is None:
             return None
-        if self._viewer is None:
-            # Here, because importing it looks for a display.
-            from gymnasium.envs.mujoco.mujoco_rendering import OffScreenViewer
-
-            # The scenes ask for shadows of 16384 pixels a side: a gigabyte, and most of a second in software.
-            self.model.vis.quality.shadowsize = 4096
-            self._viewer = OffScreenViewer(self.model, self.data, self.picture_size, self.picture_size)
-        for ball in self.task.balls():
-            self._viewer.add_marker(pos=ball.centre, size=[ball.radius] * 3, rgba=[*ball.colour, 1.0])
-        picture: NDArray[np.uint8] = self._viewer.render("rgb_array", self.model.camera(self.task.camera).id)
-        return picture
+        return self._camera.picture(
+            *(
+                {"pos": ball.centre, "size": [ball.radius] * 3, "rgba": [*ball.colour, 1.0]}
+                for ball in self.task.balls()
+            )
+        )
 
     def close(self) -> None:
-        if self._viewer is not None:
-            self._viewer.close()
-            self._viewer = None
+        self._camera.close()
 
 
 def load_model(name: str) -> mujoco.MjModel:
