@@ -199,7 +199,6 @@ def test_facts_of_a_task_keep_all_but_the_action_repeat():
         (lambda: 3, "expected a task id, .* which made 3"),
         (17, "expected a task id, .* got 17"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_used_is_refused_in_one_line(source, message):
     with pytest.raises(InputError, match=message) as error:
