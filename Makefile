@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-TASK ?= dmc/ball-in-cup-catch
+TASK ?= dmc/walker-stand
 ARGS ?=
 
 .PHONY: help install train test test-slow lint types format bench clean

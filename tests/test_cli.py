@@ -58,7 +58,7 @@ def test_presets_show_their_difference_from_paper(capsys):
     shown = json.loads(capsys.readouterr().out)
     assert list(shown) == list(presets.PRESETS)
     assert shown["paper"]["differs"] == {}
-    assert shown["quick"]["differs"]["critic.width"] == 128
+    assert shown["quick"]["differs"]["critic.width"] == 64
     assert [name for name, preset in shown.items() if preset["default"]] == [presets.DEFAULT]
     assert main(["presets"]) == 0
     assert "--learning-rate.final" in capsys.readouterr().out

@@ -103,23 +103,21 @@ def test_many_updates_in_one_dispatch_are_single_updates_in_a_row():
     alone = learn.init(jax.random.PRNGKey(0))
     for i in range(10):
         alone, _ = learn.learn(alone, NORMALIZER, jax.tree.map(lambda x, i=i: x[i : i + 1], batches(10)))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), together, alone)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), together, alone)
 
 
 def test_clipped_double_q_takes_the_distribution_with_the_smaller_mean():
     learn = learner()
     networks, value = learn.networks, learn.networks.value
     state = learn.init(jax.random.PRNGKey(0))
-    batch = jax.tree.map(lambda x: x[0], batches(1))._replace(discount=np.ones(32, np.float32))
+    half, nothing = np.full(32, 0.5, np.float32), np.zeros(32, np.float32)
+    batch = jax.tree.map(lambda x: x[0], batches(1))._replace(discount=half, reward=nothing)
     target = critic_target(networks, state.actor.params, state.target, 0.0, batch, jax.random.PRNGKey(1))
     action = networks.actions(state.actor.params, batch.next_observation).sample(jax.random.PRNGKey(1))
     q = networks.q(state.target, batch.next_observation, action)
     assert 0 < (q[0] < q[1]).sum() < 32  # neither member is always the smaller one
-    # Away from the ends of the support the projection keeps the mean: reward + min Q.
-    np.testing.assert_allclose(value.atoms @ target.T, batch.reward + q.min(axis=0), atol=0.3)
-    both = jax.vmap(lambda member: batch.reward + member)(q)
-    closest = np.abs(both - value.atoms @ target.T).argmin(axis=0)
-    np.testing.assert_array_equal(closest, q.argmin(axis=0))
+    # Half of the support stays inside it, where the projection keeps the mean.
+    np.testing.assert_allclose(target @ value.atoms, 0.5 * q.min(axis=0), atol=1e-5)
 
 
 def test_temperature_falls_while_entropy_is_above_its_target_and_rises_below():

@@ -20,7 +20,7 @@ from simbav2.config import leaves
 from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import InputError
 
-DEFAULT_TASK = "dmc/ball-in-cup-catch"
+DEFAULT_TASK = "dmc/walker-stand"
 _TRAIN_OPTIONS = ("preset", "stop-after", "out", "overwrite", "help")
 STOPPED = 130  # the shell's status for Ctrl-C
 

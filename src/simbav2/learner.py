@@ -6,6 +6,7 @@ update is actor, temperature, critic, target.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -73,7 +74,8 @@ class Learner:
             actor=_start(actor),
             critic=_start(critic),
             target=jax.tree.map(jnp.copy, critic),
-            log_temperature=_start(jnp.log(self.config.policy.initial_temperature)),
+            # Typed outright: a weak type would change with the first update, and `learn` be compiled twice.
+            log_temperature=_start(jnp.full((), math.log(self.config.policy.initial_temperature), jnp.float32)),
             updates=jnp.zeros((), jnp.int32),
             key=learn_key,
         )
