@@ -59,6 +59,8 @@ def test_presets_show_their_difference_from_paper(capsys):
     assert list(shown) == list(presets.PRESETS)
     assert shown["paper"]["differs"] == {}
     assert shown["quick"]["differs"]["critic.width"] == 64
+    assert "".join(shown["paper"]["designs"]) == "abcdefghijklm"
+    assert "".join(shown["sac"]["designs"]) == "h"
     assert [name for name, preset in shown.items() if preset["default"]] == [presets.DEFAULT]
     assert main(["presets"]) == 0
     assert "--learning-rate.final" in capsys.readouterr().out

@@ -76,7 +76,7 @@ def test_overrides_take_text_and_values():
         ({"critic.width": 12.5}, "expected int"),
         ({"critic.width": True}, "expected int"),
         ({"critic.width": None}, "expected int"),
-        ({"tau": "nan"}, "expected float"),
+        ({"target.tau": "nan"}, "expected float"),
         ({"actor.architecture.head_bias": 1}, "expected bool"),
         ({"critic.members": "many"}, "expected int or none"),
         ({"critic": 128}, "critic.width"),

@@ -10,7 +10,7 @@ from toys import TINY
 from simbav2 import presets, tasks
 from simbav2.config import LinearDecay, override
 from simbav2.learner import Learner, learning_rate
-from simbav2.losses import critic_target
+from simbav2.losses import look_ahead
 from simbav2.networks.spherical import columns, project, unit
 from simbav2.networks.trunks import Hyperspherical
 from simbav2.types import Normalizer, Transition
@@ -89,7 +89,7 @@ def test_projection_leaves_the_rest_alone():
 
 
 def test_target_is_the_average_of_critics():
-    learn = learner(tau=0.25)
+    learn = learner(**{"target.tau": 0.25})
     state = learn.init(jax.random.PRNGKey(0))
     before = jax.tree.map(np.asarray, state.target)
     state, _ = learn.learn(state, NORMALIZER, batches(1))
@@ -112,7 +112,8 @@ def test_clipped_double_q_takes_the_distribution_with_the_smaller_mean():
     state = learn.init(jax.random.PRNGKey(0))
     half, nothing = np.full(32, 0.5, np.float32), np.zeros(32, np.float32)
     batch = jax.tree.map(lambda x: x[0], batches(1))._replace(discount=half, reward=nothing)
-    target = critic_target(networks, state.actor.params, state.target, 0.0, batch, jax.random.PRNGKey(1))
+    ahead = look_ahead(networks, state.actor.params, state.target, 0.0, batch, jax.random.PRNGKey(1))
+    target = networks.value.target(ahead)
     action = networks.actions(state.actor.params, batch.next_observation).sample(jax.random.PRNGKey(1))
     q = networks.q(state.target, batch.next_observation, action)
     assert 0 < (q[0] < q[1]).sum() < 32  # neither member is always the smaller one

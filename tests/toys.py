@@ -12,8 +12,8 @@ TINY = {
     "replay.batch_size": 64,
     "replay.capacity": 5_000,
     "warmup_decisions": 200,
-    "learning_rate.initial": 3e-3,
-    "learning_rate.final": 3e-3,
+    "learning_rate": "Constant",
+    "learning_rate.rate": 3e-3,
 }
 
 

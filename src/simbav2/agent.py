@@ -36,11 +36,19 @@ class SimbaV2:
     """Soft actor-critic on the unit hypersphere, for any continuous-control environment.
 
     `env` is a task id (`dmc/walker-walk`), a Gymnasium id, an environment, a vector environment or a callable
-    that makes an environment. Settings are given by their dotted names: `**{"critic.width": 128}`.
+    that makes an environment. `design` is a change of the paper's design study to make to the preset (`simbav2
+    presets` lists both). Settings are given by their dotted names: `**{"critic.width": 128}`.
     """
 
-    def __init__(self, env: Any, seed: int = 0, preset: str = presets.DEFAULT, **settings: Any) -> None:
-        config = override(presets.preset(preset), {"seed": seed, **settings})
+    def __init__(
+        self,
+        env: Any,
+        seed: int = 0,
+        preset: str = presets.DEFAULT,
+        design: str | None = None,
+        **settings: Any,
+    ) -> None:
+        config = override(presets.preset(preset, design), {"seed": seed, **settings})
         num_envs = None if isinstance(env, VectorEnv) else config.num_envs
         envs = make_vector_env(env, config.seed, num_envs, config.action_repeat)
         self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env, envs)
@@ -55,6 +63,7 @@ class SimbaV2:
         self.state: LearnerState = self.learner.init(learn_key)
         self.statistics = Statistics.start(task.observation_size, config.num_envs)
         self.decisions = 0
+        self.updates = 0  # those of the state, counted here as well: reading it there would wait for the device
         self.warmup_rng = np.random.default_rng([config.seed, _WARMUP])
         self.replay_rng = np.random.default_rng([config.seed, _REPLAY])
         self._replay: Replay | None = None
@@ -167,7 +176,7 @@ class SimbaV2:
     @property
     def normalizer(self) -> Normalizer:
         if self._normalizer is None:
-            self._normalizer = self.statistics.normalizer(self.config.reward_scaling)
+            self._normalizer = self.statistics.normalizer(self.config.rewards)
         return self._normalizer
 
     @property
@@ -220,9 +229,22 @@ class SimbaV2:
         updates, every = self.config.rhythm
         if self.warming_up or self.decisions // self.config.num_envs % every:
             return None
+        if self._resets(self.updates + updates) > self._resets(self.updates):
+            self.state = self.learner.reset(self.state)
         batches = self.replay.sample(updates, self.config.replay.batch_size, self.replay_rng)
         self.state, metrics = self.learner.learn(self.state, self.normalizer, batches)
+        self.updates += updates
         return metrics
+
+    @property
+    def resets(self) -> int:
+        """How often the networks have started anew."""
+        return self._resets(self.updates)
+
+    def _resets(self, updates: int) -> int:
+        """A reset comes before the first dispatch that begins at or after a multiple of `reset_every`."""
+        period, in_one_dispatch = self.config.reset_every, self.config.rhythm[0]
+        return max(0, updates - in_one_dispatch) // period if period else 0
 
     def _checked(self, array: NDArray, size: int, name: str) -> NDArray:
         array = np.atleast_2d(np.asarray(array, np.float32))

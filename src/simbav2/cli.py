@@ -21,7 +21,7 @@ from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import InputError
 
 DEFAULT_TASK = "dmc/walker-stand"
-_TRAIN_OPTIONS = ("preset", "stop-after", "out", "overwrite", "help")
+_TRAIN_OPTIONS = ("preset", "design", "stop-after", "out", "overwrite", "help")
 STOPPED = 130  # the shell's status for Ctrl-C
 
 
@@ -69,7 +69,8 @@ def _parser() -> Parser:
         "train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS
     )
     train.usage = (
-        "simbav2 train TASK [--preset NAME] [--seed K] [--env-steps N] [--out DIR] [--section.field VALUE ...]"
+        "simbav2 train TASK [--preset NAME] [--design X] [--seed K] [--env-steps N] [--out DIR] "
+        "[--section.field VALUE ...]"
     )
     train.add_argument(
         "task",
@@ -83,6 +84,11 @@ def _parser() -> Parser:
         metavar="NAME",
         default=presets.DEFAULT,
         help=f"{', '.join(presets.PRESETS)} (default: {presets.DEFAULT})",
+    )
+    train.add_argument(
+        "--design",
+        metavar="X",
+        help="make one change of the paper's design study to the preset: a to m, see `simbav2 presets`",
     )
     train.add_argument(
         "--stop-after",
@@ -126,7 +132,9 @@ def _parser() -> Parser:
     listing.add_argument("--check", action="store_true", help="build and step each task; say what is missing")
     listing.add_argument("--json", action="store_true", help="print facts as JSON")
 
-    shown = command("presets", _presets, "show every preset as its difference from `paper`")
+    shown = command(
+        "presets", _presets, "show every preset as its difference from `paper`, and the design changes"
+    )
     shown.add_argument("--json", action="store_true", help="print facts as JSON")
 
     assets = command("assets", _assets, "fetch model files that are not ours to ship")
@@ -146,7 +154,7 @@ _SETTINGS = (
     + "\n".join(
         f"  --{name.replace('_', '-'):<36}{value}"
         for name, value in leaves(presets.preset(presets.DEFAULT)).items()
-        if name not in ("task", "preset")
+        if name not in ("task", "preset", "design")
     )
 )
 
@@ -185,7 +193,7 @@ def _train(options: argparse.Namespace) -> int:
     from simbav2.agent import SimbaV2
     from simbav2.training import run
 
-    agent = SimbaV2(options.task, preset=options.preset, **options.settings)
+    agent = SimbaV2(options.task, preset=options.preset, design=options.design, **options.settings)
     folder = options.out or run.default_folder(agent.config)
     return _conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
 
@@ -307,21 +315,29 @@ def _score(score: float | None, width: int = 9) -> str:
 
 
 def _presets(options: argparse.Namespace) -> int:
-    differences = {
-        name: {field: after for field, (_, after) in presets.difference(presets.PRESETS[name].config).items()}
-        for name in presets.PRESETS
-    }
+    systems = {name: presets.difference(system.config) for name, system in presets.PRESETS.items()}
     if options.json:
         return _print_json({
-            name: {"about": presets.PRESETS[name].about, "default": name == presets.DEFAULT, "differs": differs}
-            for name, differs in differences.items()
+            name: {
+                "about": presets.PRESETS[name].about,
+                "default": name == presets.DEFAULT,
+                "differs": {field: after for field, (_, after) in differs.items()},
+                "designs": {
+                    letter: presets.DESIGNS[letter].about
+                    for letter in presets.DESIGNS
+                    if presets.applies(letter, presets.PRESETS[name].config)
+                },
+            }
+            for name, differs in systems.items()
         })  # fmt: skip
-    base = leaves(presets.paper)
-    for name, differs in differences.items():
+    for name, differs in systems.items():
         default = " (default)" if name == presets.DEFAULT else ""
         print(f"{name}{default}: {presets.PRESETS[name].about}")
-        for field, value in differs.items():
-            print(f"    --{field.replace('_', '-'):<44} {base.get(field)} -> {value}")
+        for field, (before, after) in differs.items():
+            print(f"    --{field.replace('_', '-'):<44} {'' if before is None else before} -> {after}")
+    print("\ndesign changes (section 5.5, table 2), on any preset that has the part: --design X")
+    for name, design in presets.DESIGNS.items():
+        print(f"  {name}  {design.about}")
     return 0
 
 

@@ -8,12 +8,13 @@ run folder holds.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -34,10 +35,30 @@ class Scaler:
 
 
 @dataclass(frozen=True)
+class Shifted:
+    """Append `constant` (c_shift) to the input, then normalise: the input's length is not lost on the sphere."""
+
+    constant: float = 3.0
+    unit: bool = True  # False leaves out the normalisation
+
+
+@dataclass(frozen=True)
+class Unshifted:
+    """Normalise the input as it is; its length is lost."""
+
+
+@dataclass(frozen=True)
+class Resized:
+    """Divide the input by `constant * sqrt(size)`, then append what it lacks to length one."""
+
+    constant: float = 3.0
+
+
+@dataclass(frozen=True)
 class Hyperspherical:
     """Weights and features on the unit sphere (paper, section 4)."""
 
-    shift: float = 3.0
+    input: Shifted | Unshifted | Resized = Shifted()
     scaler: Scaler = Scaler()
     lerp: Scaler = Scaler()
     head_scaler: Scaler = Scaler()
@@ -45,17 +66,30 @@ class Hyperspherical:
 
 
 @dataclass(frozen=True)
+class PreLayerNorm:
+    """Residual blocks behind a layer normalisation, and one more at their end."""
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Linear layers with relu."""
+
+
+Architecture = Hyperspherical | PreLayerNorm | Perceptron
+
+
+@dataclass(frozen=True)
 class Actor:
     width: int = 128
     depth: int = 1
-    architecture: Hyperspherical = Hyperspherical()
+    architecture: Architecture = Hyperspherical()
 
 
 @dataclass(frozen=True)
 class Critic:
     width: int = 512
     depth: int = 2
-    architecture: Hyperspherical = Hyperspherical()
+    architecture: Architecture = Hyperspherical()
     members: int | None = None  # None: two (clipped double Q) where the task can fail, else one
 
 
@@ -70,6 +104,13 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+class Deterministic:
+    """One action for one observation; exploration adds Gaussian noise of this deviation."""
+
+    noise: float = 0.1
+
+
+@dataclass(frozen=True)
 class Categorical:
     """Returns as a distribution over evenly spaced atoms, learned by cross entropy."""
 
@@ -77,13 +118,41 @@ class Categorical:
     high: float = 5.0
     atoms: int = 101
 
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise InputError(f"value.low is {self.low}; expected less than value.high, {self.high}")
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """The mean return alone, learned by squared error."""
+
 
 @dataclass(frozen=True)
 class RewardScaling:
     """Divide rewards by the running deviation of the return, so that no return seen exceeds `bound`."""
 
-    bound: float = 5.0
+    bound: float | None = 5.0  # None: the deviation alone
     epsilon: float = 1e-8
+
+
+@dataclass(frozen=True)
+class RawRewards:
+    """Rewards as they come."""
+
+
+@dataclass(frozen=True)
+class SoftTarget:
+    """With every update, a share `tau` of the critic enters its target."""
+
+    tau: float = 0.005
+
+
+@dataclass(frozen=True)
+class HardTarget:
+    """The target is the critic as it was at the last multiple of `every` updates."""
+
+    every: int = 200
 
 
 @dataclass(frozen=True)
@@ -92,6 +161,13 @@ class LinearDecay:
 
     initial: float = 1e-4
     final: float = 3e-5
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same learning rate throughout."""
+
+    rate: float = 1e-4
 
 
 @dataclass(frozen=True)
@@ -109,12 +185,14 @@ class Schedule:
     evaluate_every: int = 10_000
     evaluation_episodes: int = 10
     checkpoint_every: int = 50_000
+    measure_every: int = 10_000
 
 
 @dataclass(frozen=True)
 class Config:
     task: str = ""
     preset: str = "paper"
+    design: str | None = None  # the change of the paper's design study that was made to the preset
     seed: int = 0
     env_steps: int = 1_000_000
     action_repeat: int | None = None  # None: the task's own
@@ -122,31 +200,24 @@ class Config:
     warmup_decisions: int = 5_000  # uniform random actions before learning starts
     updates_per_decision: float | None = 2.0  # None: as many as simulator steps, i.e. the action repeat
     discount: float | None = None  # None: the heuristic of the paper, from the episode's length
-    tau: float = 0.005  # share of the critic that enters its target with every update
+    reset_every: int | None = None  # updates after which networks and optimisers start anew
+    weight_decay: float = 0.0
     actor: Actor = Actor()
     critic: Critic = Critic()
-    policy: Gaussian = Gaussian()
-    value: Categorical = Categorical()
-    reward_scaling: RewardScaling = RewardScaling()
-    learning_rate: LinearDecay = LinearDecay()
+    policy: Gaussian | Deterministic = Gaussian()
+    value: Categorical | Scalar = Categorical()
+    rewards: RewardScaling | RawRewards = RewardScaling()
+    target: SoftTarget | HardTarget = SoftTarget()
+    learning_rate: LinearDecay | Constant = LinearDecay()
     replay: Replay = Replay()
     schedule: Schedule = Schedule()
 
     def __post_init__(self) -> None:
-        for name, low in _AT_LEAST.items():
-            value = _lookup(self, name)
-            if value is not None and value < low:
-                raise InputError(f"{name} is {value}; expected at least {low}")
-        for name in ("updates_per_decision", "learning_rate.initial", "learning_rate.final"):
-            value = _lookup(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"{name} is {value}; expected more than 0")
-        for name in ("discount", "tau"):
-            value = _lookup(self, name)
-            if value is not None and not 0 < value <= 1:
-                raise InputError(f"{name} is {value}; expected more than 0 and at most 1")
-        if not self.value.low < self.value.high:
-            raise InputError(f"value.low is {self.value.low}; expected less than value.high, {self.value.high}")
+        for name, value in leaves(self).items():
+            if name in _RANGES and value is not None:
+                fits, expected = _RANGES[name]
+                if not fits(value):
+                    raise InputError(f"{name} is {value}; expected {expected}")
 
     def resolve(self, task: Task) -> Config:
         """The same run with every open field filled in from the facts of its task."""
@@ -185,25 +256,36 @@ class Config:
         return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()[:12]
 
 
-_AT_LEAST = {
-    "env_steps": 1,
-    "seed": 0,
-    "action_repeat": 1,
-    "num_envs": 1,
-    "warmup_decisions": 1,
-    "actor.width": 1,
-    "actor.depth": 1,
-    "critic.width": 1,
-    "critic.depth": 1,
-    "critic.members": 1,
-    "value.atoms": 2,
-    "replay.capacity": 1,
-    "replay.batch_size": 1,
-    "replay.n_step": 1,
-    "schedule.log_every": 1,
-    "schedule.evaluate_every": 1,
-    "schedule.evaluation_episodes": 1,
-    "schedule.checkpoint_every": 1,
+Range = tuple[Callable[[Any], bool], str]
+
+
+def _at_least(low: float) -> Range:
+    return (lambda value: value >= low), f"at least {low}"
+
+
+_POSITIVE: Range = (lambda value: value > 0), "more than 0"
+_SHARE: Range = (lambda value: 0 < value <= 1), "more than 0 and at most 1"
+_RANGES: dict[str, Range] = {
+    **dict.fromkeys(("seed", "weight_decay", "policy.noise"), _at_least(0)),
+    **dict.fromkeys(
+        (
+            *("env_steps", "action_repeat", "num_envs", "warmup_decisions", "reset_every", "target.every"),
+            *("actor.width", "actor.depth", "critic.width", "critic.depth", "critic.members"),
+            *("replay.capacity", "replay.batch_size", "replay.n_step"),
+            *("schedule.log_every", "schedule.evaluate_every", "schedule.evaluation_episodes"),
+            *("schedule.checkpoint_every", "schedule.measure_every"),
+        ),
+        _at_least(1),
+    ),
+    "value.atoms": _at_least(2),
+    **dict.fromkeys(
+        (
+            *("updates_per_decision", "learning_rate.initial", "learning_rate.final", "learning_rate.rate"),
+            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon"),
+        ),
+        _POSITIVE,
+    ),
+    **dict.fromkeys(("discount", "target.tau"), _SHARE),
 }
 
 
@@ -213,19 +295,34 @@ def heuristic_discount(episode_length: int, action_repeat: int) -> float:
     return min(max((fifth - 1) / fifth, 0.95), 0.995)
 
 
-# Overrides and JSON: both walk the tree by its type hints. ------------------------------------------------
+# Overrides and JSON: both walk the tree by its type hints. A field that may hold one of several parts is a
+# setting itself, whose value is the name of the part's class. ----------------------------------------------
 
 Tree = TypeVar("Tree")
+_hints = typing.get_type_hints
+
+
+def _parts(hint: Any) -> dict[str, type]:
+    """The classes of parts that a field may hold, by name; none for plain settings."""
+    options: tuple[Any, ...] = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return {option.__name__: option for option in options if dataclasses.is_dataclass(typing.cast(Any, option))}
 
 
 def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
     """Every setting of the tree by its dotted name."""
     found: dict[str, Any] = {}
-    for item in dataclasses.fields(tree):
-        value = getattr(tree, item.name)
-        nested = dataclasses.is_dataclass(value)
-        found |= leaves(value, f"{prefix}{item.name}.") if nested else {prefix + item.name: value}
+    for name, hint in _hints(type(tree)).items():
+        value, parts = getattr(tree, name), _parts(hint)
+        if len(parts) != 1:
+            found[prefix + name] = type(value).__name__ if parts else value
+        if parts:
+            found |= leaves(value, f"{prefix}{name}.")
     return found
+
+
+def lookup(tree: Any, name: str) -> Any:
+    """The setting or part at a dotted name."""
+    return functools.reduce(getattr, name.split("."), tree)
 
 
 def override(tree: Tree, changes: Mapping[str, Any]) -> Tree:
@@ -236,16 +333,27 @@ def override(tree: Tree, changes: Mapping[str, Any]) -> Tree:
 
 
 def _put(node: Any, path: list[str], value: Any, name: str, root: Any) -> Any:
-    hints = typing.get_type_hints(type(node)) if dataclasses.is_dataclass(node) else {}
+    hints = _hints(type(node)) if dataclasses.is_dataclass(node) else {}
     if path[0] not in hints:
         raise InputError(f"unknown setting {name!r}{nearest(name.replace('-', '_'), leaves(root))}")
     head, rest = path[0], path[1:]
     if rest:
         return replace(node, **{head: _put(getattr(node, head), rest, value, name, root)})
-    if dataclasses.is_dataclass(getattr(node, head)) and not dataclasses.is_dataclass(value):
-        inner = ", ".join(leaves(getattr(node, head), f"{name}."))
-        raise InputError(f"{name!r} is a group of settings; set one of {inner}")
+    parts = _parts(hints[head])
+    if parts:
+        return replace(node, **{head: _part(getattr(node, head), parts, value, name)})
     return replace(node, **{head: _coerce(value, hints[head], name)})
+
+
+def _part(present: Any, parts: dict[str, type], value: Any, name: str) -> Any:
+    """The part called `value`, or `value` itself where it is one; naming the one present changes nothing."""
+    if type(value) in parts.values():
+        return value
+    if len(parts) == 1:
+        raise InputError(f"{name!r} is a group of settings; set one of {', '.join(leaves(present, f'{name}.'))}")
+    if str(value) not in parts:
+        raise InputError(f"{name} is {value!r}; expected {' or '.join(parts)}{nearest(str(value), parts)}")
+    return present if type(present) is parts[value] else parts[value]()
 
 
 def _coerce(value: Any, hint: Any, name: str) -> Any:
@@ -281,14 +389,14 @@ def _convert(value: Any, kind: type) -> Any:
     return value if isinstance(value, kind) else None
 
 
-def _lookup(tree: Any, name: str) -> Any:
-    for part in name.split("."):
-        tree = getattr(tree, part)
-    return tree
-
-
 def to_json(tree: Any) -> dict[str, Any]:
-    return dataclasses.asdict(tree)
+    """Plain data; a part that could have been another says which it is by `kind`."""
+    data: dict[str, Any] = {}
+    for name, hint in _hints(type(tree)).items():
+        value, parts = getattr(tree, name), _parts(hint)
+        kind = {"kind": type(value).__name__} if len(parts) > 1 else {}
+        data[name] = kind | to_json(value) if parts else value
+    return data
 
 
 def from_json(data: Mapping[str, Any]) -> Config:
@@ -299,15 +407,24 @@ def from_json(data: Mapping[str, Any]) -> Config:
 def _read(kind: type[Tree], data: Any, prefix: str) -> Tree:
     if not isinstance(data, Mapping):
         raise InputError(f"config {prefix.rstrip('.') or 'file'} is {data!r}; expected a group of settings")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for name in hints.keys() - data.keys():
         raise InputError(f"config lacks {prefix}{name}")
     for name in data.keys() - hints.keys():
         raise InputError(f"unknown setting {prefix + str(name)!r}{nearest(str(name), hints)}")
     values: dict[str, Any] = {}
     for name, hint in hints.items():
-        if dataclasses.is_dataclass(hint):
-            values[name] = _read(typing.cast(type, hint), data[name], f"{prefix}{name}.")
-        else:
-            values[name] = _coerce(data[name], hint, prefix + name)
+        parts = _parts(hint)
+        values[name] = (
+            _read_part(parts, data[name], prefix + name) if parts else _coerce(data[name], hint, prefix + name)
+        )
     return kind(**values)
+
+
+def _read_part(parts: dict[str, type], data: Any, name: str) -> Any:
+    if len(parts) == 1 or not isinstance(data, Mapping):
+        return _read(next(iter(parts.values())), data, f"{name}.")
+    kind = str(data.get("kind"))
+    if kind not in parts:
+        raise InputError(f"config {name}.kind is {kind!r}; expected {' or '.join(parts)}")
+    return _read(parts[kind], {key: value for key, value in data.items() if key != "kind"}, f"{name}.")

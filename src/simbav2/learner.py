@@ -1,4 +1,4 @@
-"""One frozen state, two compiled functions: `act` and `learn`.
+"""One frozen state, two compiled functions that a run lives by: `act` and `learn`.
 
 `learn` takes K updates in one dispatch and owns the state it is given (the old one is donated). The order of one
 update is actor, temperature, critic, target.
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from simbav2 import losses
-from simbav2.config import Config, LinearDecay
+from simbav2.config import Config, Constant, HardTarget, LinearDecay, SoftTarget
 from simbav2.networks.build import Networks, build
 from simbav2.networks.spherical import project
 from simbav2.types import Array, Normalizer, Params, Transition
@@ -32,9 +32,13 @@ class LearnerState(NamedTuple):
     actor: Trained
     critic: Trained
     target: Params  # an average of projected critics, itself not projected
-    log_temperature: Trained
+    log_temperature: Trained | None  # None where the policy has no entropy
     updates: Array  # scalar int32
     key: Array
+
+    @property
+    def temperature(self) -> Array | None:
+        return None if self.log_temperature is None else jnp.exp(self.log_temperature.params)
 
 
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999)
@@ -44,16 +48,31 @@ def _start(params: Params) -> Trained:
     return Trained(params, ADAM.init(params))
 
 
-def _step(trained: Trained, gradient: Params, rate: Array) -> Trained:
-    """One step of Adam and, for what lives on the sphere, the way back to it."""
+def _step(trained: Trained, gradient: Params, rate: Array, weight_decay: float = 0.0) -> Trained:
+    """One step of Adam (with decoupled weight decay) and, for what lives on the sphere, the way back to it."""
     direction, optimizer = ADAM.update(gradient, trained.optimizer)
+    if weight_decay:
+        direction = jax.tree.map(lambda d, p: d + weight_decay * p, direction, trained.params)
     moved = jax.tree.map(lambda p, d: p - rate * d, trained.params, direction)
     return Trained(project(moved), optimizer)
 
 
-def learning_rate(decay: LinearDecay, updates: Array, total: int) -> Array:
-    """Linear over the run's `total` updates, constant after them."""
-    return decay.initial + (decay.final - decay.initial) * jnp.minimum(updates / total, 1.0)
+def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> Array:
+    match part:
+        case LinearDecay(initial, final):
+            # Over the run's `total` updates; constant after them.
+            return initial + (final - initial) * jnp.minimum(updates / total, 1.0)
+        case Constant(rate):
+            return jnp.full((), rate)
+
+
+def follow(part: SoftTarget | HardTarget, target: Params, critic: Params, updates: Array) -> Params:
+    """The target after `updates` updates of the critic."""
+    match part:
+        case SoftTarget(tau):
+            return optax.incremental_update(critic, target, tau)
+        case HardTarget(every):
+            return optax.periodic_update(critic, target, updates, every)
 
 
 class Learner:
@@ -66,6 +85,7 @@ class Learner:
         self.act = jax.jit(self._act)
         self.learn = jax.jit(self._learn, donate_argnums=0)
         self.q_values = jax.jit(self._q_values)
+        self.reset = jax.jit(self._reset)
 
     def _init(self, key: Array) -> LearnerState:
         init_key, learn_key = jax.random.split(key)
@@ -74,11 +94,22 @@ class Learner:
             actor=_start(actor),
             critic=_start(critic),
             target=jax.tree.map(jnp.copy, critic),
-            # Typed outright: a weak type would change with the first update, and `learn` be compiled twice.
-            log_temperature=_start(jnp.full((), math.log(self.config.policy.initial_temperature), jnp.float32)),
+            log_temperature=self._start_temperature(),
             updates=jnp.zeros((), jnp.int32),
             key=learn_key,
         )
+
+    def _start_temperature(self) -> Trained | None:
+        temperature = self.networks.temperature
+        if temperature is None:
+            return None
+        # Typed outright: a weak type would change with the first update, and `learn` be compiled twice.
+        return _start(jnp.full((), math.log(temperature.initial), jnp.float32))
+
+    def _reset(self, state: LearnerState) -> LearnerState:
+        """Networks and optimisers anew, other ones at every reset; the schedules go on."""
+        fresh = self._init(jax.random.fold_in(state.key, state.updates))
+        return fresh._replace(updates=state.updates, key=state.key)
 
     def _act(
         self,
@@ -107,39 +138,28 @@ class Learner:
         config, networks = self.config, self.networks
         rate = learning_rate(config.learning_rate, state.updates, config.updates)
         actor_key, target_key = jax.random.split(jax.random.fold_in(state.key, state.updates))
-        target_entropy = config.policy.target_entropy * networks.action_size
 
-        temperature = jnp.exp(state.log_temperature.params)
-        (actor_loss, outcome), gradient = jax.value_and_grad(
-            lambda params: losses.actor_loss(networks, params, state.critic.params, temperature, batch, actor_key),
-            has_aux=True,
-        )(state.actor.params)
-        actor = _step(state.actor, gradient, rate)
-
-        gradient = jax.grad(losses.temperature_loss)(state.log_temperature.params, outcome.entropy, target_entropy)
-        log_temperature = _step(state.log_temperature, gradient, rate)
-        temperature = jnp.exp(log_temperature.params)
-
-        target = losses.critic_target(networks, actor.params, state.target, temperature, batch, target_key)
-        critic_loss, gradient = jax.value_and_grad(
-            lambda params: losses.critic_loss(networks, params, target, batch)
-        )(state.critic.params)
-        critic = _step(state.critic, gradient, rate)
-
-        metrics = {
-            "actor_loss": actor_loss,
-            "critic_loss": critic_loss,
-            "entropy": outcome.entropy,
-            "q": outcome.q,
-            "temperature": temperature,
-            "learning_rate": rate,
-        }
-        state = LearnerState(
-            actor=actor,
-            critic=critic,
-            target=optax.incremental_update(critic.params, state.target, config.tau),
-            log_temperature=log_temperature,
-            updates=state.updates + 1,
-            key=state.key,
+        (actor_loss, outcome), gradient = jax.value_and_grad(losses.actor_loss, argnums=1, has_aux=True)(
+            networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key
         )
-        return state, metrics
+        actor = _step(state.actor, gradient, rate, config.weight_decay)
+        metrics = {"actor_loss": actor_loss, "q": outcome.q, "learning_rate": rate}
+
+        if networks.temperature is not None:
+            assert state.log_temperature is not None
+            gradient = jax.grad(losses.temperature_loss)(
+                state.log_temperature.params, outcome.entropy, networks.temperature.target_entropy
+            )
+            state = state._replace(log_temperature=_step(state.log_temperature, gradient, rate))
+            metrics |= {"entropy": outcome.entropy, "temperature": state.temperature}
+
+        ahead = losses.look_ahead(networks, actor.params, state.target, state.temperature, batch, target_key)
+        critic_loss, gradient = jax.value_and_grad(losses.critic_loss, argnums=1)(
+            networks, state.critic.params, networks.value.target(ahead), batch
+        )
+        critic = _step(state.critic, gradient, rate, config.weight_decay)
+
+        updates = state.updates + 1
+        target = follow(config.target, state.target, critic.params, updates)
+        state = state._replace(actor=actor, critic=critic, target=target, updates=updates)
+        return state, {**metrics, "critic_loss": critic_loss}

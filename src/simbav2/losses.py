@@ -1,4 +1,7 @@
-"""The three losses of soft actor-critic, as pure functions of parameters, a normalised batch and a key."""
+"""The losses of soft actor-critic, as pure functions of parameters, a normalised batch and a key.
+
+`temperature` and `entropy` are None for a policy without entropy: then the same losses are those of DDPG.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,24 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from simbav2.networks.build import Networks
+from simbav2.networks.values import Ahead
 from simbav2.types import Array, Params, Transition
 
 
 class ActorOutcome(NamedTuple):
-    entropy: Array  # scalar, averaged over the batch
-    q: Array  # scalar
+    q: Array  # scalar, averaged over the batch
+    entropy: Array | None  # scalar
 
 
 def actor_loss(
-    networks: Networks, actor: Params, critic: Params, temperature: Array, batch: Transition, key: Array
+    networks: Networks, actor: Params, critic: Params, temperature: Array | None, batch: Transition, key: Array
 ) -> tuple[Array, ActorOutcome]:
     """E[alpha log pi(a|o) - min Q(o, a)]."""
     action, log_prob = networks.actions(actor, batch.observation).sample_and_log_prob(key)
     q = networks.q(critic, batch.observation, action).min(axis=0)
-    loss = jnp.mean(temperature * log_prob - q)
-    return loss, ActorOutcome(entropy=-jnp.mean(log_prob), q=jnp.mean(q))
+    if log_prob is None or temperature is None:
+        return -jnp.mean(q), ActorOutcome(jnp.mean(q), None)
+    return jnp.mean(temperature * log_prob - q), ActorOutcome(jnp.mean(q), -jnp.mean(log_prob))
 
 
 def temperature_loss(log_temperature: Array, entropy: Array, target_entropy: float) -> Array:
@@ -30,15 +35,16 @@ def temperature_loss(log_temperature: Array, entropy: Array, target_entropy: flo
     return jnp.exp(log_temperature) * (entropy - target_entropy)
 
 
-def critic_target(
-    networks: Networks, actor: Params, target: Params, temperature: Array, batch: Transition, key: Array
-) -> Array:
-    """The soft Bellman target, from the member with the smaller mean (clipped double Q)."""
+def look_ahead(
+    networks: Networks, actor: Params, target: Params, temperature: Array | None, batch: Transition, key: Array
+) -> Ahead:
+    """What the soft Bellman target is made from: the member with the smaller mean (clipped double Q)."""
     action, log_prob = networks.actions(actor, batch.next_observation).sample_and_log_prob(key)
     outputs = networks.critic.apply(target, batch.next_observation, action)
     smallest = jnp.argmin(networks.value.mean(outputs), axis=0)
     output = jnp.take_along_axis(outputs, smallest[None, :, None], axis=0)[0]
-    return networks.value.target(output, batch.reward, batch.discount, -temperature * log_prob)
+    bonus = None if log_prob is None or temperature is None else -temperature * log_prob
+    return Ahead(output, batch.reward, batch.discount, bonus)
 
 
 def critic_loss(networks: Networks, critic: Params, target: Array, batch: Transition) -> Array:

@@ -1,11 +1,37 @@
-"""The systems, each a value made from another value: its difference is the whole line."""
+"""The systems and the design changes, each a value made from another value: its difference is the whole line."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from simbav2.config import Config, Hyperspherical, LinearDecay, Scaler, Schedule, leaves
+from simbav2.config import (
+    Actor,
+    Categorical,
+    Config,
+    Constant,
+    Critic,
+    Deterministic,
+    Gaussian,
+    HardTarget,
+    Hyperspherical,
+    LinearDecay,
+    Perceptron,
+    PreLayerNorm,
+    RawRewards,
+    Resized,
+    RewardScaling,
+    Scalar,
+    Scaler,
+    Schedule,
+    Shifted,
+    SoftTarget,
+    Unshifted,
+    leaves,
+    lookup,
+    override,
+)
 from simbav2.envs.tasks import Task
 from simbav2.errors import InputError, nearest
 
@@ -37,29 +63,126 @@ quick = replace(
     schedule=Schedule(evaluate_every=5_000, log_every=500),
 )
 
+simba_plus = replace(
+    paper,
+    actor=replace(paper.actor, architecture=PreLayerNorm()),
+    critic=replace(paper.critic, architecture=PreLayerNorm()),
+    learning_rate=Constant(1e-4),
+    weight_decay=0.01,
+)
+simba = replace(simba_plus, value=Scalar(), rewards=RawRewards())
+sac = replace(
+    simba,
+    actor=Actor(width=256, depth=2, architecture=Perceptron()),
+    critic=Critic(width=256, depth=2, architecture=Perceptron(), members=2),
+    policy=Gaussian(initial_temperature=1.0, target_entropy=-1.0),
+    learning_rate=Constant(3e-4),
+    weight_decay=0.0,
+)
+
 PRESETS = {
-    "paper": Preset(paper, "SimbaV2 as the paper writes it (sections 4 and 5, appendix of hyperparameters)"),
+    "paper": Preset(paper, "SimbaV2 as the paper writes it (section 4, appendix of hyperparameters)"),
     "release": Preset(release, "SimbaV2 as the authors' released code runs it"),
     "quick": Preset(quick, "SimbaV2 with small networks and a short warm-up: minutes on a laptop"),
+    "simba": Preset(simba, "Simba, the predecessor: layer normalisation, one Q value (section 3.2)"),
+    "simba-plus": Preset(
+        simba_plus, "Simba with SimbaV2's critic and reward scaling (appendix, Scalability Effect)"
+    ),
+    "sac": Preset(sac, "plain SAC, two hidden layers of 256: the baseline on equal terms (section 3.1)"),
+    "ddpg-simbav2": Preset(
+        replace(paper, policy=Deterministic()), "DDPG with SimbaV2's networks (appendix, Effectiveness beyond SAC)"
+    ),
+    "ddpg-simba": Preset(
+        replace(simba, policy=Deterministic()), "DDPG with Simba's networks (appendix, Effectiveness beyond SAC)"
+    ),
+    "ddpg-mlp": Preset(
+        replace(sac, policy=Deterministic(), critic=replace(sac.critic, members=None)),
+        "DDPG with plain networks (appendix, Effectiveness beyond SAC)",
+    ),
 }
 DEFAULT = "release"  # by measurement: docs/results.md
 
 
-def preset(name: str) -> Config:
+class Design(NamedTuple):
+    """One change of the paper's design study (section 5.5, table 2), to any config with the part it changes."""
+
+    about: str
+    parts: tuple[str, ...]  # dotted names
+    kind: type  # what these parts must be
+    change: Callable[[Any], Any]  # the part before -> the part after
+
+
+def _of_spheres(about: str, change: Callable[[Hyperspherical], Hyperspherical]) -> Design:
+    return Design(about, ("actor.architecture", "critic.architecture"), Hyperspherical, change)
+
+
+def _of_rewards(about: str, change: Callable[[RewardScaling], Any]) -> Design:
+    return Design(about, ("rewards",), RewardScaling, change)
+
+
+def _scaler(sphere: Hyperspherical, **changes: float) -> Hyperspherical:
+    return replace(sphere, scaler=replace(sphere.scaler, **changes))
+
+
+def _lerp(sphere: Hyperspherical, **changes: float) -> Hyperspherical:
+    return replace(sphere, lerp=replace(sphere.lerp, **changes))
+
+
+DESIGNS = {
+    "a": _of_spheres("input shifted, not normalised", lambda s: replace(s, input=Shifted(unit=False))),
+    "b": _of_spheres("input normalised, not shifted", lambda s: replace(s, input=Unshifted())),
+    "c": _of_spheres("input shifted by 1 instead of 3", lambda s: replace(s, input=Shifted(constant=1.0))),
+    "d": _of_spheres("input resized instead of shifted", lambda s: replace(s, input=Resized())),
+    "e": Design("one value instead of a distribution", ("value",), Categorical, lambda value: Scalar()),
+    "f": _of_rewards("rewards not scaled", lambda scaling: RawRewards()),
+    "g": _of_rewards("returns not bounded", lambda scaling: replace(scaling, bound=None)),
+    "h": Design("target copied every 200 updates", ("target",), SoftTarget, lambda soft: HardTarget(every=200)),
+    "i": Design("learning rate not decayed", ("learning_rate",), LinearDecay, lambda d: Constant(d.initial)),
+    "j": _of_spheres("scalers start at 1", lambda s: _scaler(s, initial=1.0)),
+    "k": _of_spheres("scalers stored at scale 1", lambda s: _scaler(s, scale=1.0)),
+    "l": _of_spheres("interpolation starts half-way", lambda s: _lerp(s, initial=0.5)),
+    "m": _of_spheres("interpolation stored at scale 1", lambda s: _lerp(s, scale=1.0)),
+}
+
+
+def preset(name: str, design: str | None = None) -> Config:
+    """The preset called `name`, with the change called `design` made to it."""
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}; presets are {', '.join(PRESETS)}{nearest(name, PRESETS)}")
-    return replace(PRESETS[name].config, preset=name)
+    config = replace(PRESETS[name].config, preset=name)
+    return config if design is None else changed(config, design)
+
+
+def changed(config: Config, name: str) -> Config:
+    if name not in DESIGNS:
+        raise InputError(f"unknown design {name!r}; designs are {', '.join(DESIGNS)}: see `simbav2 presets`")
+    design = DESIGNS[name]
+    if not applies(name, config):
+        raise InputError(
+            f"design {name!r} ({design.about}) does not apply to preset {config.preset!r}: "
+            f"its {design.parts[0]} is not {design.kind.__name__}"
+        )
+    after = override(config, {part: design.change(lookup(config, part)) for part in design.parts})
+    return replace(after, design=name)
+
+
+def applies(name: str, config: Config) -> bool:
+    """Whether a config has the parts that a design changes."""
+    design = DESIGNS[name]
+    return all(isinstance(lookup(config, part), design.kind) for part in design.parts)
 
 
 def given(config: Config, task: Task) -> dict[str, Any]:
-    """What a resolved config changes in its preset, by dotted name."""
-    base = replace(preset(config.preset), seed=config.seed).resolve(task)
+    """What a resolved config changes in its preset and design, by dotted name."""
+    base = replace(preset(config.preset, config.design), seed=config.seed).resolve(task)
     return {name: after for name, (_, after) in difference(config, base).items()}
 
 
 def difference(config: Config, base: Config = paper) -> dict[str, tuple[Any, Any]]:
-    """Dotted name -> (value in `base`, value in `config`), for every setting that differs."""
-    ours, theirs = leaves(config), leaves(base)
+    """Dotted name -> (value in `base`, value in `config`), for every setting of `config` that differs."""
+    theirs = leaves(base)
     return {
-        name: (theirs.get(name), ours.get(name)) for name in ours | theirs if ours.get(name) != theirs.get(name)
+        name: (theirs.get(name), ours)
+        for name, ours in leaves(config).items()
+        if name not in theirs or theirs[name] != ours
     }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2.config import RewardScaling
+from simbav2.config import RawRewards, RewardScaling
 from simbav2.types import Normalizer
 
 Float64 = NDArray[np.float64]
@@ -59,10 +59,14 @@ class Returns(NamedTuple):
         moments = self.moments.observe(running[:, None])
         return Returns(np.where(ended, 0.0, running), moments, max(self.largest, float(np.abs(running).max())))
 
-    def scale(self, scaling: RewardScaling) -> float:
+    def scale(self, rewards: RewardScaling | RawRewards) -> float:
         """What rewards are divided by."""
-        deviation = np.sqrt(self.moments.variance[0] + scaling.epsilon)
-        return float(max(deviation, self.largest / scaling.bound))
+        match rewards:
+            case RewardScaling(bound, epsilon):
+                deviation = float(np.sqrt(self.moments.variance[0] + epsilon))
+                return deviation if bound is None else max(deviation, self.largest / bound)
+            case RawRewards():
+                return 1.0
 
 
 class Statistics(NamedTuple):
@@ -77,9 +81,9 @@ class Statistics(NamedTuple):
         """One decision in every environment: the observations acted on and the rewards that came of it."""
         return Statistics(self.observation.observe(observation), self.returns.observe(reward, ended, discount))
 
-    def normalizer(self, scaling: RewardScaling) -> Normalizer:
+    def normalizer(self, rewards: RewardScaling | RawRewards) -> Normalizer:
         return Normalizer(
             mean=self.observation.mean.astype(np.float32),
             std=np.sqrt(self.observation.variance + 1e-8).astype(np.float32),
-            reward_scale=np.float32(self.returns.scale(scaling)),
+            reward_scale=np.float32(self.returns.scale(rewards)),
         )

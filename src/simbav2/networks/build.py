@@ -9,16 +9,17 @@ import jax
 import jax.numpy as jnp
 
 from simbav2.config import Config
-from simbav2.networks.policies import GaussianPolicy, TanhNormal
-from simbav2.networks.values import CategoricalValue, CriticNetwork, Ensemble
+from simbav2.networks.policies import Actions, PolicyNetwork, Temperature, temperature
+from simbav2.networks.values import CriticNetwork, Ensemble, Value, value
 from simbav2.types import Array, Params
 
 
 @dataclass(frozen=True)
 class Networks:
-    policy: GaussianPolicy
+    policy: PolicyNetwork
+    temperature: Temperature | None  # None where the policy has no entropy
     critic: Ensemble
-    value: CategoricalValue
+    value: Value
     observation_size: int
     action_size: int
 
@@ -29,7 +30,7 @@ class Networks:
         actor = self.policy.init(actor_key, observation)["params"]
         return actor, self.critic.init(critic_key, observation, action)
 
-    def actions(self, actor: Params, observation: Array) -> TanhNormal:
+    def actions(self, actor: Params, observation: Array) -> Actions:
         distribution: Any = self.policy.apply({"params": actor}, observation)
         return distribution
 
@@ -40,11 +41,12 @@ class Networks:
 
 def build(config: Config, observation_size: int, action_size: int) -> Networks:
     assert config.critic.members is not None, "resolve the config first"
-    value = CategoricalValue(config.value)
+    meaning = value(config.value)
     return Networks(
-        policy=GaussianPolicy(config.policy, config.actor, action_size),
-        critic=Ensemble(CriticNetwork(config.critic, value.size), config.critic.members),
-        value=value,
+        policy=PolicyNetwork(config.policy, config.actor, action_size),
+        temperature=temperature(config.policy, action_size),
+        critic=Ensemble(CriticNetwork(config.critic, meaning.size), config.critic.members),
+        value=meaning,
         observation_size=observation_size,
         action_size=action_size,
     )

@@ -1,9 +1,9 @@
-"""Policies: what a head's numbers mean as a distribution over actions in [-1, 1]."""
+"""Policies: what the heads' numbers mean as actions in [-1, 1], and what their entropy is worth."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import flax.linen as nn
 import jax
@@ -43,18 +43,53 @@ class TanhNormal(NamedTuple):
         return jnp.sum(normal - slope, axis=-1)
 
 
-class GaussianPolicy(nn.Module):
-    """Mean and log-deviation from one trunk, each with a head of its own."""
+class Point(NamedTuple):
+    """One action for one observation, with Gaussian noise of a fixed deviation where it is to explore."""
 
-    part: config.Gaussian
+    action: Array
+    deviation: float
+
+    def sample(self, key: Array, noise: Array | float = 1.0) -> Array:
+        wander = noise * self.deviation * jax.random.normal(key, self.action.shape)
+        return jnp.clip(self.action + wander, -1.0, 1.0)
+
+    def sample_and_log_prob(self, key: Array) -> tuple[Array, None]:
+        """The action itself; a point has no density, hence no entropy to trade for return."""
+        return self.action, None
+
+
+Actions: TypeAlias = TanhNormal | Point
+
+
+class Temperature(NamedTuple):
+    """Where the weight of the entropy starts, and the entropy it seeks."""
+
+    initial: float
+    target_entropy: float
+
+
+def temperature(part: config.Gaussian | config.Deterministic, action_size: int) -> Temperature | None:
+    match part:
+        case config.Gaussian():
+            return Temperature(part.initial_temperature, part.target_entropy * action_size)
+        case config.Deterministic():
+            return None
+
+
+class PolicyNetwork(nn.Module):
+    """A trunk, and one head for each number an action dimension needs."""
+
+    part: config.Gaussian | config.Deterministic
     network: config.Actor
     action_size: int
 
     @nn.compact
-    def __call__(self, observation: Array) -> TanhNormal:
-        part, architecture = self.part, self.network.architecture
-        h = trunks.Hyperspherical(architecture, self.network.width, self.network.depth)(observation)
-        mean = trunks.HypersphericalHead(architecture, self.action_size)(h)
-        squashed = jnp.tanh(trunks.HypersphericalHead(architecture, self.action_size)(h))
-        span = part.log_std_high - part.log_std_low
-        return TanhNormal(mean, part.log_std_low + 0.5 * span * (1 + squashed))
+    def __call__(self, observation: Array) -> Actions:
+        h = trunks.trunk(self.network)(observation)
+        mean = trunks.head(self.network, self.action_size, "predictor_mean")(h)
+        match self.part:
+            case config.Gaussian(low, high):
+                squashed = jnp.tanh(trunks.head(self.network, self.action_size, "predictor_log_std")(h))
+                return TanhNormal(mean, low + 0.5 * (high - low) * (1 + squashed))
+            case config.Deterministic(deviation):
+                return Point(jnp.tanh(mean), deviation)

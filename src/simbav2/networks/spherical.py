@@ -57,9 +57,10 @@ def columns(params: Params) -> list[Array]:
 
 
 class UnitDense(nn.Module):
-    """A linear map without bias whose weight vectors have unit norm: each output is a cosine times |x|."""
+    """A linear map whose weight vectors have unit norm: each output is a cosine times |x|."""
 
     size: int
+    bias: bool = False
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -68,7 +69,8 @@ class UnitDense(nn.Module):
         def init(key: Array, shape: tuple[int, ...]) -> UnitColumns:
             return UnitColumns(orthogonal(key, shape)).project()
 
-        return x @ self.param("kernel", init, (x.shape[-1], self.size))
+        x = x @ self.param("kernel", init, (x.shape[-1], self.size))
+        return x + self.param("bias", nn.initializers.zeros, (self.size,)) if self.bias else x
 
 
 class Scale(nn.Module):

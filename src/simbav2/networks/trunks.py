@@ -1,4 +1,8 @@
-"""Architectures: a trunk from input to features, and the head that belongs to it."""
+"""Architectures: a trunk from input to features, and the head that belongs to it.
+
+In the parameters a trunk is called `encoder`. Relu units are sown into the collection `units` for whoever asks
+for it (`networks.probe`); otherwise that costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,49 @@ import jax.numpy as jnp
 from simbav2 import config
 from simbav2.networks.spherical import Scale, UnitDense, unit
 from simbav2.types import Array
+
+
+def trunk(network: config.Actor | config.Critic) -> nn.Module:
+    match network.architecture:
+        case config.Hyperspherical() as part:
+            return Hyperspherical(part, network.width, network.depth, name="encoder")
+        case config.PreLayerNorm():
+            return PreLayerNorm(network.width, network.depth, name="encoder")
+        case config.Perceptron():
+            return Perceptron(network.width, network.depth, name="encoder")
+
+
+def head(network: config.Actor | config.Critic, size: int, name: str) -> nn.Module:
+    match network.architecture:
+        case config.Hyperspherical() as part:
+            return HypersphericalHead(part, size, name=name)
+        case config.PreLayerNorm() | config.Perceptron():
+            return nn.Dense(size, kernel_init=nn.initializers.orthogonal(), name=name)
+
+
+def _relu(module: nn.Module, x: Array) -> Array:
+    x = nn.relu(x)
+    module.sow("units", "relu", x)
+    return x
+
+
+def enter_sphere(part: config.Shifted | config.Unshifted | config.Resized, x: Array) -> Array:
+    """The input [..., n] as a point of the unit sphere, mostly of one more dimension."""
+    match part:
+        case config.Shifted(constant, on_sphere):
+            shifted = _append(x, jnp.full((*x.shape[:-1], 1), constant, x.dtype))
+            return unit(shifted) if on_sphere else shifted
+        case config.Unshifted():
+            return unit(x)
+        case config.Resized(constant):
+            x = x / (constant * math.sqrt(x.shape[-1]))
+            missing = jnp.maximum(1 - jnp.sum(x * x, axis=-1, keepdims=True), 0.0)
+            # The offset keeps the square root's gradient finite; inputs longer than one end up at length one too.
+            return unit(_append(x, jnp.sqrt(missing + 1e-12)))
+
+
+def _append(x: Array, coordinate: Array) -> Array:
+    return jnp.concatenate([x, coordinate], axis=-1)
 
 
 def _scaler(part: config.Scaler, initial: float, scale: float) -> Scale:
@@ -33,8 +80,7 @@ class Hyperspherical(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        shift = jnp.full((*x.shape[:-1], 1), self.part.shift, x.dtype)
-        x = unit(jnp.concatenate([x, shift], axis=-1))
+        x = enter_sphere(self.part.input, x)
         h = unit(_sqrt_scaler(self.part.scaler, self.width)(UnitDense(self.width)(x)))
         for _ in range(self.depth):
             h = self.block(h)
@@ -44,7 +90,7 @@ class Hyperspherical(nn.Module):
         """An inverted bottleneck, then a step from `h` towards its output along the sphere."""
         hidden = 4 * self.width
         # Without the offset a block whose units are all silent would have no direction at all.
-        m = nn.relu(_sqrt_scaler(self.part.scaler, hidden)(UnitDense(hidden)(h))) + 1e-8
+        m = _relu(self, _sqrt_scaler(self.part.scaler, hidden)(UnitDense(hidden)(h))) + 1e-8
         m = unit(UnitDense(self.width)(m))
         lerp = _scaler(self.part.lerp, 1 / (self.depth + 1), 1 / math.sqrt(self.width))
         return unit(h + lerp(m - h))
@@ -59,7 +105,34 @@ class HypersphericalHead(nn.Module):
     @nn.compact
     def __call__(self, h: Array) -> Array:
         width = h.shape[-1]
-        x = UnitDense(self.size)(_sqrt_scaler(self.part.head_scaler, width)(UnitDense(width)(h)))
-        if self.part.head_bias:
-            x = x + self.param("bias", nn.initializers.zeros, (self.size,))
+        h = _sqrt_scaler(self.part.head_scaler, width)(UnitDense(width)(h))
+        return UnitDense(self.size, self.part.head_bias)(h)
+
+
+class PreLayerNorm(nn.Module):
+    """A residual stream: every block reads it through a layer normalisation and adds to it."""
+
+    width: int
+    depth: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        he = nn.initializers.he_normal()
+        h = nn.Dense(self.width, kernel_init=nn.initializers.orthogonal())(x)
+        for _ in range(self.depth):
+            m = _relu(self, nn.Dense(4 * self.width, kernel_init=he)(nn.LayerNorm()(h)))
+            h = h + nn.Dense(self.width, kernel_init=he)(m)
+        return nn.LayerNorm()(h)
+
+
+class Perceptron(nn.Module):
+    """`depth` hidden layers of `width` relu units."""
+
+    width: int
+    depth: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        for _ in range(self.depth):
+            x = _relu(self, nn.Dense(self.width, kernel_init=nn.initializers.orthogonal(math.sqrt(2)))(x))
         return x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import flax.linen as nn
 import jax
@@ -12,6 +13,21 @@ import numpy as np
 from simbav2 import config
 from simbav2.networks import trunks
 from simbav2.types import Array, Params
+
+
+class Ahead(NamedTuple):
+    """What the target of a batch is made from."""
+
+    output: Array  # [B, size], of the target critic at the next step
+    reward: Array  # [B]
+    discount: Array  # [B]
+    bonus: Array | None  # [B], for the entropy of the next action; None where the policy has none
+
+    def returns(self, following: Array) -> Array:
+        """`reward + discount * (following + bonus)` [B, size]."""
+        if self.bonus is not None:
+            following = following + self.bonus[:, None]
+        return self.reward[:, None] + self.discount[:, None] * following
 
 
 @dataclass(frozen=True)
@@ -31,10 +47,15 @@ class CategoricalValue:
     def mean(self, logits: Array) -> Array:
         return jax.nn.softmax(logits) @ self.atoms
 
-    def target(self, logits: Array, reward: Array, discount: Array, bonus: Array) -> Array:
-        """Mass [B, atoms] of `reward + discount * (z + bonus)`, from the logits [B, atoms] at the next step."""
-        z = reward[:, None] + discount[:, None] * (self.atoms + bonus[:, None])
-        return self.project(z, jax.nn.softmax(logits))
+    def target(self, ahead: Ahead) -> Array:
+        """Mass [B, atoms] of `reward + discount * (z + bonus)`."""
+        return self.project(ahead.returns(self.atoms), jax.nn.softmax(ahead.output))
+
+    def watch(self, ahead: Ahead) -> dict[str, Array]:
+        """The share of the target's mass that lies beyond the support's ends and is clipped to them."""
+        positions = ahead.returns(self.atoms)
+        beyond = (positions < self.part.low) | (positions > self.part.high)
+        return {"clipped_mass": jnp.mean(jnp.sum(jax.nn.softmax(ahead.output) * beyond, axis=-1))}
 
     def project(self, positions: Array, mass: Array) -> Array:
         """Move `mass` at `positions` [B, atoms] onto the atoms: each share goes to the two nearest."""
@@ -54,6 +75,37 @@ class CategoricalValue:
         return -jnp.sum(target * jax.nn.log_softmax(logits), axis=-1)
 
 
+@dataclass(frozen=True)
+class ScalarValue:
+    """The critic's one number [..., 1] is the mean return."""
+
+    size: int = 1
+
+    def mean(self, output: Array) -> Array:
+        return output[..., 0]
+
+    def target(self, ahead: Ahead) -> Array:
+        return ahead.returns(ahead.output)
+
+    def watch(self, ahead: Ahead) -> dict[str, Array]:
+        return {}
+
+    def loss(self, output: Array, target: Array) -> Array:
+        """Squared error per sample."""
+        return jnp.sum((output - target) ** 2, axis=-1)
+
+
+Value: TypeAlias = CategoricalValue | ScalarValue
+
+
+def value(part: config.Categorical | config.Scalar) -> Value:
+    match part:
+        case config.Categorical():
+            return CategoricalValue(part)
+        case config.Scalar():
+            return ScalarValue()
+
+
 class CriticNetwork(nn.Module):
     """Observation and action to the numbers of a value."""
 
@@ -62,10 +114,8 @@ class CriticNetwork(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Array, action: Array) -> Array:
-        architecture = self.network.architecture
-        x = jnp.concatenate([observation, action], axis=-1)
-        h = trunks.Hyperspherical(architecture, self.network.width, self.network.depth)(x)
-        return trunks.HypersphericalHead(architecture, self.size)(h)
+        h = trunks.trunk(self.network)(jnp.concatenate([observation, action], axis=-1))
+        return trunks.head(self.network, self.size, "predictor")(h)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,7 @@ def load(folder: Path, env: Any = None) -> SimbaV2:
     agent.statistics = _statistics(_arrays(folder / "statistics.safetensors"), folder / "statistics.safetensors")
     state = read_json(folder / "state.json")
     agent.decisions = state["decisions"]
+    agent.updates = int(agent.state.updates)
     agent.warmup_rng.bit_generator.state = state["warmup_rng"]
     agent.replay_rng.bit_generator.state = state["replay_rng"]
     return agent

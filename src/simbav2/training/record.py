@@ -83,7 +83,7 @@ class Recorder:
 
     @property
     def updates(self) -> int:
-        return int(self.agent.state.updates)
+        return self.agent.updates
 
     def progress(self, episodes: Sequence[Episode], metrics: dict[str, Any] | None) -> None:
         """One row about the time since the last: `episodes` that ended, and the learner's latest metrics."""
