@@ -18,6 +18,7 @@ LAYERS = [
     "learner",
     "statistics",
     "replay",
+    "datasets",
     "agent",
     "training",
 ]

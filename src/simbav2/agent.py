@@ -17,16 +17,17 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from simbav2 import presets
-from simbav2.config import Config, override
+from simbav2.config import UPDATES_PER_DISPATCH, Config, override
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
 from simbav2.errors import InputError
 from simbav2.learner import Learner, LearnerState
 from simbav2.replay import Replay
 from simbav2.statistics import Statistics
-from simbav2.types import Normalizer
+from simbav2.types import Normalizer, Transition
 
 if TYPE_CHECKING:
+    from simbav2.datasets.recorded import Recorded
     from simbav2.training.online import Loop
 
 _WARMUP, _REPLAY, _EVALUATION = 1, 2, 3
@@ -67,15 +68,19 @@ class SimbaV2:
         self.warmup_rng = np.random.default_rng([config.seed, _WARMUP])
         self.replay_rng = np.random.default_rng([config.seed, _REPLAY])
         self._replay: Replay | None = None
+        self._data: Recorded | None = None
         self._envs = envs
         self._loop: Loop | None = None
         self._normalizer: Normalizer | None = None
 
     @classmethod
-    def from_config(cls, config: Config, task: Task, source: Any) -> SimbaV2:
-        """An agent for a resolved config; its environments are made when they are first needed."""
+    def from_config(
+        cls, config: Config, task: Task, source: Any, envs: Envs | None = None, data: Recorded | None = None
+    ) -> SimbaV2:
+        """An agent for a resolved config; environments and data are made when first needed, where not given."""
         agent = cls.__new__(cls)
-        agent._prepare(config, task, source)
+        agent._prepare(config, task, source, envs)
+        agent._data = data
         return agent
 
     # What a user calls. ------------------------------------------------------------------------------------
@@ -130,8 +135,14 @@ class SimbaV2:
 
     @property
     def env_steps(self) -> int:
-        """Simulator steps so far."""
-        return self.decisions * (self.config.action_repeat or 1)
+        """Simulator steps so far; an update on recorded data counts as one."""
+        offline = min(self.updates, self.config.offline_updates)
+        return offline + self.decisions * (self.config.action_repeat or 1)
+
+    @property
+    def offline(self) -> bool:
+        """Whether updates on recorded data alone are still to come."""
+        return self.updates < self.config.offline_updates
 
     @property
     def envs(self) -> Envs:
@@ -172,6 +183,21 @@ class SimbaV2:
                 config.discount,
             )
         return self._replay
+
+    @property
+    def data(self) -> Recorded:
+        """The recorded experience that the config names, read when first needed."""
+        if self._data is None:
+            from simbav2.datasets import recorded
+
+            assert self.config.discount is not None
+            self._data = recorded.load(self.config.data, self.config.discount, self.config.replay.n_step)
+        return self._data
+
+    def study(self) -> None:
+        """Take the statistics of the recorded experience as one's own."""
+        self.statistics = self.data.statistics(self.config.num_envs)
+        self._normalizer = None
 
     @property
     def normalizer(self) -> Normalizer:
@@ -225,16 +251,29 @@ class SimbaV2:
         return observation
 
     def update(self) -> dict[str, Any] | None:
-        """The updates due after the latest decision, if any; their metrics stay on the device."""
-        updates, every = self.config.rhythm
-        if self.warming_up or self.decisions // self.config.num_envs % every:
+        """The updates due now, if any: the next on recorded data, or those after the latest decision.
+
+        Their metrics stay on the device.
+        """
+        updates, every = (UPDATES_PER_DISPATCH, 1) if self.offline else self.config.rhythm
+        if not self.offline and (self.warming_up or self.decisions // self.config.num_envs % every):
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)
-        batches = self.replay.sample(updates, self.config.replay.batch_size, self.replay_rng)
-        self.state, metrics = self.learner.learn(self.state, self.normalizer, batches)
+        self.state, metrics = self.learner.learn(self.state, self.normalizer, self._sample(updates))
         self.updates += updates
         return metrics
+
+    def _sample(self, batches: int) -> Transition:
+        """From recorded data, from the replay, or half and half from both."""
+        size, rng = self.config.replay.batch_size, self.replay_rng
+        if self.config.data.source is None:
+            return self.replay.sample(batches, size, rng)
+        if self.offline:
+            return self.data.replay.sample(batches, size, rng)
+        recorded = self.data.replay.sample(batches, size // 2, rng)
+        own = self.replay.sample(batches, size - size // 2, rng)
+        return Transition(*(np.concatenate(both, axis=1) for both in zip(recorded, own, strict=True)))
 
     @property
     def resets(self) -> int:
@@ -243,7 +282,9 @@ class SimbaV2:
 
     def _resets(self, updates: int) -> int:
         """A reset comes before the first dispatch that begins at or after a multiple of `reset_every`."""
-        period, in_one_dispatch = self.config.reset_every, self.config.rhythm[0]
+        config = self.config
+        period = config.reset_every
+        in_one_dispatch = UPDATES_PER_DISPATCH if updates <= config.offline_updates else config.rhythm[0]
         return max(0, updates - in_one_dispatch) // period if period else 0
 
     def _checked(self, array: NDArray, size: int, name: str) -> NDArray:

@@ -66,6 +66,11 @@ def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> A
             return jnp.full((), rate)
 
 
+def cloning_share(config: Config, updates: Array) -> Array:
+    """What is left of the cloning term: all of it on recorded data, then less and less to the last decision."""
+    return 1.0 - jnp.clip((updates - config.offline_updates) / config.online_updates, 0.0, 1.0)
+
+
 def follow(part: SoftTarget | HardTarget, target: Params, critic: Params, updates: Array) -> Params:
     """The target after `updates` updates of the critic."""
     match part:
@@ -139,8 +144,9 @@ class Learner:
         rate = learning_rate(config.learning_rate, state.updates, config.updates)
         actor_key, target_key = jax.random.split(jax.random.fold_in(state.key, state.updates))
 
+        objective = config.objective, cloning_share(config, state.updates)
         (actor_loss, outcome), gradient = jax.value_and_grad(losses.actor_loss, argnums=1, has_aux=True)(
-            networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key
+            networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key, *objective
         )
         actor = _step(state.actor, gradient, rate, config.weight_decay)
         metrics = {"actor_loss": actor_loss, "q": outcome.q, "learning_rate": rate}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from simbav2.config import (
     Actor,
     Categorical,
+    Cloning,
     Config,
     Constant,
     Critic,
@@ -21,6 +22,8 @@ from simbav2.config import (
     PreLayerNorm,
     RawRewards,
     Resized,
+    Return,
+    ReturnAndCloning,
     RewardScaling,
     Scalar,
     Scaler,
@@ -80,6 +83,19 @@ sac = replace(
     weight_decay=0.0,
 )
 
+
+def from_data(config: Config) -> Config:
+    """The same system with what learning from data alone demands, where it lacks it: cloning and two critics."""
+    if not isinstance(config.objective, Return):
+        return config
+    critic = replace(config.critic, members=2)
+    return replace(config, objective=ReturnAndCloning(), critic=critic, warmup_decisions=0)
+
+
+offline = replace(from_data(paper), learning_rate=LinearDecay(final=1e-5))
+# Its critic guides nobody; the smallest will do.
+cloning = replace(offline, objective=Cloning(), critic=Critic(width=16, depth=1, members=1))
+
 PRESETS = {
     "paper": Preset(paper, "SimbaV2 as the paper writes it (section 4, appendix of hyperparameters)"),
     "release": Preset(release, "SimbaV2 as the authors' released code runs it"),
@@ -99,6 +115,8 @@ PRESETS = {
         replace(sac, policy=Deterministic(), critic=replace(sac.critic, members=None)),
         "DDPG with plain networks (appendix, Effectiveness beyond SAC)",
     ),
+    "offline": Preset(offline, "SimbaV2 with a cloning term, for recorded data (appendix, Offline RL)"),
+    "cloning": Preset(cloning, "imitation of recorded data alone: the floor that offline learning is to beat"),
 }
 DEFAULT = "release"  # by measurement: docs/results.md
 

@@ -16,7 +16,7 @@ from simbav2.envs.vector import Step
 from simbav2.types import Transition
 
 _NO_FINAL = -1
-_COLUMNS = ("observation", "action", "reward", "terminated", "final")
+_COLUMNS = ("observation", "action", "reward", "terminated")
 
 
 class Pool:
@@ -68,7 +68,8 @@ class Replay:
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in _COLUMNS) + self.finals.rows.nbytes
+        columns = sum(getattr(self, name).nbytes for name in _COLUMNS)
+        return columns + self.final.nbytes + self.finals.rows.nbytes
 
     def _rows(self, step: int) -> slice:
         start = step % (self.steps + 1) * self.num_envs
@@ -145,6 +146,39 @@ class Replay:
             if self.final[rows.start + env] == _NO_FINAL:
                 self.final[rows.start + env] = self.finals.keep(self.head[env])
 
+    # To and from files. ------------------------------------------------------------------------------------
+
+    @property
+    def oldest(self) -> int:
+        """The first step that is still held."""
+        return max(0, self.added - self.steps)
+
+    def part(self, first: int, last: int) -> dict[str, NDArray]:
+        """The steps [first, last) as rows of their own [S * N, ...], with the final observations among them."""
+        rows = self._places(first, last)
+        slots = self.final[rows]
+        ended = np.flatnonzero(slots != _NO_FINAL)
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return {**columns, "ended": ended, "final_observation": self.finals.rows[slots[ended]]}
+
+    def put(self, first: int, part: dict[str, NDArray]) -> None:
+        """Take back what `part` gave, from step `first` on; `added` tells which of it is still held."""
+        count, ended = len(part["reward"]), part["ended"]
+        if (ended < 0).any() or (ended >= count).any() or (np.diff(ended) <= 0).any():
+            raise ValueError("the ends of its episodes are out of order")
+        rows = self._places(first, first + count // self.num_envs)
+        held = slice(max(0, self.oldest - first) * self.num_envs, None)
+        for name in _COLUMNS:
+            getattr(self, name)[rows[held]] = part[name][held]
+        for row, observation in zip(ended.tolist(), part["final_observation"], strict=True):
+            if row >= held.start:
+                self.final[rows[row]] = self.finals.keep(observation)
+
+    def _places(self, first: int, last: int) -> NDArray:
+        """The rows of the steps [first, last), in order."""
+        starts = np.arange(first, last) % (self.steps + 1) * self.num_envs
+        return (starts[:, None] + np.arange(self.num_envs)).ravel()
+
     def snapshot(self) -> dict[str, NDArray]:
         """Everything, as arrays; rows never written are left out."""
         used = min(self.added + 1, self.steps + 1) * self.num_envs
@@ -152,12 +186,12 @@ class Replay:
             "added": np.array(self.added),
             "finals": self.finals.rows,
             "finals_free": np.array(self.finals.free, np.int32),
-            **{name: getattr(self, name)[:used] for name in _COLUMNS},
+            **{name: getattr(self, name)[:used] for name in (*_COLUMNS, "final")},
         }
 
     def restore(self, snapshot: dict[str, NDArray]) -> None:
         self.added = int(snapshot["added"])
         self.finals.rows = snapshot["finals"]
         self.finals.free = snapshot["finals_free"].tolist()
-        for name in _COLUMNS:
+        for name in (*_COLUMNS, "final"):
             getattr(self, name)[: len(snapshot[name])] = snapshot[name]

@@ -1,4 +1,4 @@
-"""Online training: one loop, in which data flows one way.
+"""Training: one loop, in which data flows one way. Where there is recorded data, updates on it come first.
 
 `Loop` is the innermost part, used by `agent.learn` as well; `train` adds what a run has beyond it: logs,
 evaluations, checkpoints, and a stop that loses nothing.
@@ -28,18 +28,31 @@ class Loop:
     def __init__(self, agent: SimbaV2, snapshot: dict[str, Any] | None = None) -> None:
         self.agent = agent
         self.episodes = EpisodeCounter(agent.config.num_envs)
-        self.observation = agent.envs.reset() if snapshot is None else self._restore(snapshot)
+        self.observation = self._begin() if snapshot is None else self._restore(snapshot)
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
 
     def step(self) -> list[Episode]:
-        """One decision in every environment and the updates due after it; returns the episodes that ended."""
+        """One decision in every environment and the updates due after it; returns the episodes that ended.
+
+        As long as there are updates on recorded data to take, some of them instead.
+        """
         agent = self.agent
+        if agent.offline:
+            self.metrics = agent.update()
+            return []
         action = agent.explore(self.observation)
         step = agent.envs.step(action)
         agent.observe(self.observation, action, step)
         self.observation = step.observation
         self.metrics = agent.update() or self.metrics
         return [episode for _, episode in self.episodes.observe(step)]
+
+    def _begin(self) -> NDArray:
+        if self.agent.offline:
+            self.agent.study()
+        observation = self.agent.envs.reset()
+        self.agent.replay.head[:] = observation
+        return observation
 
     def snapshot(self) -> dict[str, Any]:
         """Where every environment is, as plain data."""
@@ -96,7 +109,7 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
             first = agent.env_steps // schedule.evaluate_every * schedule.evaluation_episodes
             recorder.evaluation(evaluate(agent, evaluation_envs, schedule.evaluation_episodes, first))
 
-        if agent.decisions == 0:
+        if agent.env_steps == 0:
             look()
         while agent.env_steps < until and not stop.requested:
             before = agent.env_steps

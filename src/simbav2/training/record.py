@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simbav2.datasets.catalog import normalized
 from simbav2.training import checkpoint
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, mean_success, mean_total
@@ -126,8 +127,10 @@ class Recorder:
         agent = self.agent
         total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
         score = success if agent.task.metric == "success" else total
+        dataset = agent.config.data.source
         summary = {
             "task": agent.config.task,
+            **({"dataset": dataset} if dataset else {}),
             "preset": agent.config.preset,
             "seed": agent.config.seed,
             "env_steps": agent.env_steps,
@@ -135,7 +138,7 @@ class Recorder:
             "updates": self.updates,
             "final_return": total,
             "final_success": success,
-            "normalized_score": None if score is None else agent.task.normalized(score),
+            "normalized_score": None if score is None else normalized(dataset, agent.task, score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
             "params_sha256": checkpoint.params_sha256(agent),
