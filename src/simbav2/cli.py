@@ -97,7 +97,7 @@ def _parser() -> Parser:
         "dataset",
         metavar="DATASET",
         nargs="?",
-        help="d4rl/{halfcheetah,hopper,walker2d}-{medium,medium-replay,medium-expert}-v2, minari/ID or an HDF5 file",
+        help="d4rl/{halfcheetah,hopper,walker2d}-{medium,medium-replay,medium-expert}-v2, minari/ID, an HDF5 file",
     )
     offline.add_argument("--data", type=Path, metavar="FILE", help="the data set's file (default: in the cache)")
     offline.add_argument("--task", metavar="TASK", help="where to evaluate and act (default: as the data says)")

@@ -112,14 +112,15 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
         if agent.env_steps == 0:
             look()
         while agent.env_steps < until and not stop.requested:
-            before = agent.env_steps
+            before, offline = agent.env_steps, agent.offline
             episodes += loop.step()
             now = agent.env_steps
             last = now >= until
+            learned = offline and not agent.offline  # all there is to learn from recorded data alone
             if last or now // schedule.log_every > before // schedule.log_every:
                 recorder.progress(episodes, loop.metrics)
                 episodes = []
-            if last or now // schedule.evaluate_every > before // schedule.evaluate_every:
+            if last or learned or now // schedule.evaluate_every > before // schedule.evaluate_every:
                 look()
             if now // schedule.checkpoint_every > before // schedule.checkpoint_every:
                 recorder.checkpoint(loop)
