@@ -1,6 +1,6 @@
 """The offline results of docs/results.md, from nothing: `python benchmarks/offline_evidence.py [FOLDER]`.
 
-Trains a `quick` agent on two tasks, mixes its checkpoints to data, learns from the data (SimbaV2 and cloning alone,
+Trains a `quick` agent on two tasks, mixes its checkpoints to data, learns from them (SimbaV2 and cloning alone,
 two seeds each), and goes on online on the Hopper data. What is already in FOLDER is not made again, so that it can
 be stopped at any time. Then writes results/offline.csv and the figure.
 """
@@ -18,7 +18,8 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 TASKS = {"hopper": "mujoco/Hopper-v4", "cartpole": "dmc/cartpole-swingup"}
 LEVELS = ("medium-expert", "medium-replay")
-TRANSITIONS = 20_000
+TRANSITIONS = 50_000  # of a mixture; a replay is as long as it is
+PASSES = {"medium-expert": 25, "medium-replay": 100}  # about 5,000 updates each
 ONLINE = 10_000
 SEEDS = (0, 1)
 SMALL = [  # widths and learning rates of `quick`
@@ -58,7 +59,7 @@ def learn(folder: Path, name: str, level: str, system: str, seed: int) -> None:
     if (run / "summary.json").exists():
         return
     online = ONLINE if (name, system) == ("hopper", "offline") else 0
-    settings = [*SMALL, *SYSTEMS[system], "--seed", seed, "--then-online", online]
+    settings = [*SMALL, *SYSTEMS[system], "--data.passes", PASSES[level], "--seed", seed, "--then-online", online]
     simbav2(
         *("offline", data_file(folder, name, level), "--preset", system, "--out", run, "--overwrite"), *settings
     )
