@@ -57,10 +57,10 @@ def best_action(agent: SimbaV2) -> float:
 
 
 def test_offline_finds_the_best_action_where_cloning_finds_the_mean(data):
-    learned = agent_for(data, **{"data.passes": 200})
+    learned = agent_for(data, **{"data.passes": 100})
     learned.learn(learned.config.env_steps)
     assert best_action(learned) == pytest.approx(0.45, abs=0.1)  # the term holds it back a little
-    imitated = make_agent(str(data), preset="cloning", settings={**SETTINGS, "data.passes": 200})
+    imitated = make_agent(str(data), preset="cloning", settings={**SETTINGS, "data.passes": 100})
     imitated.learn(imitated.config.env_steps)
     assert best_action(imitated) == pytest.approx(0.0, abs=0.1)
 
