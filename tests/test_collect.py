@@ -43,8 +43,7 @@ def trained(tmp_path_factory):
 
 def test_a_replay_becomes_its_own_transitions(trained, tmp_path):
     assert main(["dataset", str(trained), "--out", str(tmp_path / "a.hdf5")]) == 0
-    agent = SimbaV2.load(trained)
-    collect.checkpoint.load_loop(agent, trained)
+    agent = collect.with_replay(trained)
     with h5py.File(tmp_path / "a.hdf5") as file:
         np.testing.assert_array_equal(file["observations"], agent.replay.observation[:400])
         np.testing.assert_array_equal(file["actions"], agent.replay.action[:400])

@@ -45,16 +45,22 @@ def write(
 
 def experience(run: Path, env_steps: int | None = None) -> Iterator[Episode]:
     """What the replay of a run holds of its first `env_steps`, episode by episode."""
-    agent = SimbaV2.load(run)
+    agent = with_replay(run)
     if agent.config.offline_updates:
         raise InputError(f"{run} learned from data itself; expected a run of `simbav2 train`")
-    checkpoint.load_loop(agent, run)
     replay, last = agent.replay, agent.replay.added
     if env_steps is not None:
         last = min(last, env_steps // (agent.config.action_repeat or 1) // agent.config.num_envs)
     if last <= replay.oldest:
         raise InputError(f"the replay of {run} holds none of its first {env_steps:,} steps any more")
     return _episodes(replay, replay.oldest, last)
+
+
+def with_replay(run: Path) -> SimbaV2:
+    """The agent of a run's newest checkpoint, its replay included."""
+    agent = SimbaV2.load(run)
+    checkpoint.load_loop(agent, run)
+    return agent
 
 
 def _episodes(replay: Replay, first: int, last: int) -> Iterator[Episode]:
