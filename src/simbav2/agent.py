@@ -7,6 +7,7 @@ their own, so that taking more of one never shifts another.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from simbav2 import presets
+from simbav2 import diagnostics, presets
 from simbav2.config import Config, override
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
@@ -24,12 +25,12 @@ from simbav2.errors import InputError
 from simbav2.learner import Learner, LearnerState
 from simbav2.replay import Replay
 from simbav2.statistics import Statistics
-from simbav2.types import Normalizer
+from simbav2.types import Normalizer, Transition
 
 if TYPE_CHECKING:
     from simbav2.training.online import Loop
 
-_WARMUP, _REPLAY, _EVALUATION = 1, 2, 3
+_WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
 
 
 class SimbaV2:
@@ -58,6 +59,7 @@ class SimbaV2:
         self.task = task
         self.source = source
         self.learner = Learner(config, task.observation_size, task.action_size)
+        self._measures = jax.jit(partial(diagnostics.measures, self.learner.networks))
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)
@@ -235,6 +237,12 @@ class SimbaV2:
         self.state, metrics = self.learner.learn(self.state, self.normalizer, batches)
         self.updates += updates
         return metrics
+
+    def measure(self) -> dict[str, Any]:
+        """Norms and the like (`diagnostics`), on a batch that no update sees; they stay on the device."""
+        rng = np.random.default_rng([self.config.seed, _MEASURES, self.decisions])
+        batch = Transition(*(array[0] for array in self.replay.sample(1, self.config.replay.batch_size, rng)))
+        return self._measures(self.state, self.normalizer, batch)
 
     @property
     def resets(self) -> int:

@@ -208,6 +208,10 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     if summary is None:
         print(f"stopped and saved; go on with: simbav2 resume {folder}")
         return STOPPED
+    from simbav2.training.display import measures_table
+
+    for line in measures_table(summary["measures"]):
+        print(line)
     result = f"return {summary['final_return']:.1f}"
     if summary["final_success"] is not None:
         result += f", success {summary['final_success']:.0%}"
@@ -219,6 +223,8 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
 def _evaluate(options: argparse.Namespace) -> int:
     from simbav2.agent import SimbaV2
     from simbav2.training.evaluate import evaluate, mean_success, mean_total
+    from simbav2.training.record import read_metrics
+    from simbav2.training.symptoms import as_json, diagnose
 
     if options.episodes < 1:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")
@@ -230,6 +236,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     with agent.make_evaluation_envs(options.seed) as envs:
         episodes = evaluate(agent, envs, options.episodes)
     total, success = mean_total(episodes), mean_success(episodes)
+    warnings = diagnose(agent, episodes, read_metrics(options.folder))
     if options.json:
         return _print_json({
             "task": agent.config.task,
@@ -238,6 +245,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             "success": success,
             "episodes": [{"return": e.total, "length": e.length, "success": e.success} for e in episodes],
             "video": str(options.video) if options.video else None,
+            "warnings": [as_json(warning, agent.env_steps) for warning in warnings],
         })  # fmt: skip
     for number, episode in enumerate(episodes):
         solved = "" if episode.success is None else f"  success {episode.success:.0f}"
@@ -246,6 +254,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     print(f"{agent.config.task} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
     if options.video:
         print(f"video: {options.video}")
+    for warning in warnings:
+        print(f"warning: {warning.name}: {warning.text}\n    → {warning.remedy}")
     return 0
 
 

@@ -185,7 +185,7 @@ class Schedule:
     evaluate_every: int = 10_000
     evaluation_episodes: int = 10
     checkpoint_every: int = 50_000
-    measure_every: int = 10_000
+    measure_every: int = 1_000  # norms and the like, with the log that follows
 
 
 @dataclass(frozen=True)

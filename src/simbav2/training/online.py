@@ -104,7 +104,10 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
             now = agent.env_steps
             last = now >= until
             if last or now // schedule.log_every > before // schedule.log_every:
-                recorder.progress(episodes, loop.metrics)
+                # Measures come with the first log of every interval, so that a resumed run takes the same.
+                due = last or now // schedule.measure_every > (now - schedule.log_every) // schedule.measure_every
+                measures = agent.measure() if due and agent.updates else {}
+                recorder.progress(episodes, {**(loop.metrics or {}), **measures})
                 episodes = []
             if last or now // schedule.evaluate_every > before // schedule.evaluate_every:
                 look()

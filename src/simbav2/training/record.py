@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simbav2.training import checkpoint
+from simbav2.diagnostics import parameter_counts
+from simbav2.training import checkpoint, symptoms
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, mean_success, mean_total
 from simbav2.training.files import versions, write_json, write_text
@@ -42,6 +43,8 @@ class Recorder:
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
         self.last_evaluation: list[Episode] = []
+        self.watch = symptoms.Watch()
+        self.warnings: list[dict[str, Any]] = []
         self._began = time.monotonic()
         self._mark()
 
@@ -53,6 +56,7 @@ class Recorder:
         write_text(self.folder / "progress.csv", ",".join(PROGRESS) + "\n")
         write_text(self.folder / "evaluations.csv", ",".join(EVALUATIONS) + "\n")
         write_text(self.folder / "metrics.jsonl", "")
+        write_text(self.folder / "warnings.jsonl", "")
 
     def rewind(self) -> None:
         """Forget rows written after the checkpoint that the agent was loaded from: they will be written again."""
@@ -61,9 +65,13 @@ class Recorder:
             header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
             kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
             write_text(self.folder / name, "".join([header, *kept]))
-        lines = (self.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
-        write_text(self.folder / "metrics.jsonl", "".join(kept))
+        for name in ("metrics.jsonl", "warnings.jsonl"):
+            lines = (self.folder / name).read_text().splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
+            write_text(self.folder / name, "".join(kept))
+        for signs in read_metrics(self.folder):
+            self.watch.see(signs)
+        self.warnings = [json.loads(line) for line in (self.folder / "warnings.jsonl").read_text().splitlines()]
         with open(self.folder / "progress.csv", newline="") as file:
             for row in csv.DictReader(file):
                 self.episodes, self.seconds_before = int(row["episodes"]), float(row["seconds"])
@@ -98,10 +106,9 @@ class Recorder:
         total, success = mean_total(list(episodes)), mean_success(list(episodes))
         row = (agent.env_steps, agent.decisions, self.updates, self.episodes, total, length, success)
         self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
-        scale = float(agent.normalizer.reward_scale)
-        line = json.dumps({"env_step": agent.env_steps, "updates": self.updates, **values, "reward_scale": scale})
-        with open(self.folder / "metrics.jsonl", "a") as file:
-            file.write(line + "\n")
+        if agent.config.reset_every:
+            values["resets"] = agent.resets
+        self._signs(values | symptoms.signs_of_entropy(agent, values) | symptoms.signs_of_statistics(agent))
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
         status.updates_per_second = rate
@@ -114,6 +121,8 @@ class Recorder:
         for number, episode in enumerate(episodes):
             self._append("evaluations.csv", (step, number, episode.total, episode.length, episode.success))
         self.last_evaluation = list(episodes)
+        if self.updates:  # before them the critic knows nothing
+            self._signs(symptoms.signs_of_evaluation(episodes))
         self._show_evaluation(step, self.last_evaluation)
         self.display.refresh(evaluated=True)
         self._mark()  # the rates are about training
@@ -125,6 +134,7 @@ class Recorder:
         """Write and return the summary."""
         agent = self.agent
         total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
+        counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
         score = success if agent.task.metric == "success" else total
         summary = {
             "task": agent.config.task,
@@ -139,10 +149,22 @@ class Recorder:
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
             "params_sha256": checkpoint.params_sha256(agent),
+            "parameters": counts._asdict(),
+            "measures": {name: value for name, value in self.watch.now.items() if "/" in name},
+            "warnings": self.warnings,
             "versions": versions(),
         }
         write_json(self.folder / "summary.json", summary)
         return summary
+
+    def _signs(self, signs: dict[str, float]) -> None:
+        """A line of metrics, and what it shows of trouble."""
+        at = self.agent.env_steps
+        self._append_json("metrics.jsonl", {"env_step": at, "updates": self.updates, **signs})
+        for warning in self.watch.see(signs):
+            self.warnings.append(symptoms.as_json(warning, at))
+            self._append_json("warnings.jsonl", self.warnings[-1])
+            self.display.warn(f"{warning.name}: {warning.text}", warning.remedy)
 
     def _mark(self) -> None:
         self._marked = (time.monotonic(), self.updates, self.agent.env_steps)
@@ -155,6 +177,16 @@ class Recorder:
         if total is not None:
             status.evaluations.append((step, total))
 
+    def _append_json(self, name: str, data: dict[str, Any]) -> None:
+        with open(self.folder / name, "a") as file:
+            file.write(json.dumps(data) + "\n")
+
     def _append(self, name: str, values: Sequence[Any]) -> None:
         with open(self.folder / name, "a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(["" if value is None else value for value in values])
+
+
+def read_metrics(run: Path) -> list[dict[str, float]]:
+    """The lines of a run's metrics; none for a saved agent, which has no such file."""
+    file = run / "metrics.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []

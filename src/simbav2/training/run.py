@@ -11,6 +11,7 @@ from simbav2.agent import SimbaV2
 from simbav2.analysis.report import write_report
 from simbav2.analysis.runs import read_run
 from simbav2.config import Config
+from simbav2.diagnostics import parameter_counts
 from simbav2.errors import InputError
 from simbav2.training import checkpoint
 from simbav2.training.display import Display, Status
@@ -23,7 +24,8 @@ Summary = dict[str, Any]
 def default_folder(config: Config) -> Path:
     """The same config always has the same folder."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", config.task).strip("-.")
-    return Path("runs") / f"{name}-{config.preset}-s{config.seed}-{config.digest()}"
+    system = f"{config.preset}-{config.design}" if config.design else config.preset
+    return Path("runs") / f"{name}-{system}-s{config.seed}-{config.digest()}"
 
 
 def start(agent: SimbaV2, folder: Path, stop_after: int | None = None, overwrite: bool = False) -> Summary | None:
@@ -67,9 +69,23 @@ def _until(agent: SimbaV2, stop_after: int | None) -> int:
 
 
 def _recorder(agent: SimbaV2, folder: Path, until: int) -> Recorder:
-    config = agent.config
-    title = f"{config.task} · {config.preset} · seed {config.seed}"
-    return Recorder(folder, agent, Display(Status(title, agent.env_steps, until)))
+    return Recorder(folder, agent, Display(Status(_title(agent.config), _about(agent), agent.env_steps, until)))
+
+
+def _title(config: Config) -> str:
+    design = f" · design {config.design}" if config.design else ""
+    return f"{config.task} · {config.preset}{design} · seed {config.seed}"
+
+
+def _about(agent: SimbaV2) -> str:
+    """The sizes of the networks, so that runs can be compared with the paper's figures."""
+    counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
+    members = agent.config.critic.members
+    times = f"{members} x " if members != 1 else ""
+    return (
+        f"parameters: actor {counts.actor / 1e6:.2f}M, critic {times}{counts.critic / 1e6:.2f}M "
+        f"(between hidden layers, as the paper counts: {counts.critic_hidden / 1e6:.2f}M)"
+    )
 
 
 def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
