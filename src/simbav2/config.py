@@ -103,12 +103,14 @@ class Replay:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the loop stops to look at itself, in simulator steps."""
+    """When the loop stops to look at itself, in simulator steps, and what it keeps."""
 
     log_every: int = 1_000
     evaluate_every: int = 10_000
     evaluation_episodes: int = 10
     checkpoint_every: int = 50_000
+    checkpoint_minutes: float = 10.0  # at the latest this long after the last
+    keep: int = 2  # checkpoints; the one before the newest serves should that be damaged
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,8 @@ _AT_LEAST = {
     "schedule.evaluate_every": 1,
     "schedule.evaluation_episodes": 1,
     "schedule.checkpoint_every": 1,
+    "schedule.checkpoint_minutes": 0,
+    "schedule.keep": 1,
 }
 
 

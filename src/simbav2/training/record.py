@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simbav2.training import checkpoint
+from simbav2.training import checkpoint, divergence
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, mean_success, mean_total
-from simbav2.training.files import versions, write_json, write_text
+from simbav2.training.files import append, damage, sync, versions, write_json, write_text
+from simbav2.training.history import History
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
@@ -35,9 +37,10 @@ EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 class Recorder:
     """Writes a run's folder and keeps its display up to date."""
 
-    def __init__(self, folder: Path, agent: SimbaV2, display: Display) -> None:
+    def __init__(self, folder: Path, agent: SimbaV2, display: Display, history: History) -> None:
         self.folder = folder
         self.agent = agent
+        self.history = history
         self.display = display
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
@@ -58,16 +61,18 @@ class Recorder:
         """Forget rows written after the checkpoint that the agent was loaded from: they will be written again."""
         step = self.agent.env_steps
         for name in ("progress.csv", "evaluations.csv"):
-            header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
-            kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
+            with damage(self.folder / name):
+                header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
+                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
             write_text(self.folder / name, "".join([header, *kept]))
-        lines = (self.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
+        with damage(self.folder / "metrics.jsonl"):
+            lines = (self.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
         write_text(self.folder / "metrics.jsonl", "".join(kept))
-        with open(self.folder / "progress.csv", newline="") as file:
+        with damage(self.folder / "progress.csv"), open(self.folder / "progress.csv", newline="") as file:
             for row in csv.DictReader(file):
                 self.episodes, self.seconds_before = int(row["episodes"]), float(row["seconds"])
-        with open(self.folder / "evaluations.csv", newline="") as file:
+        with damage(self.folder / "evaluations.csv"), open(self.folder / "evaluations.csv", newline="") as file:
             by_step: dict[int, list[Episode]] = {}
             for row in csv.DictReader(file):
                 success = float(row["success"]) if row["success"] else None
@@ -100,8 +105,7 @@ class Recorder:
         self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
         scale = float(agent.normalizer.reward_scale)
         line = json.dumps({"env_step": agent.env_steps, "updates": self.updates, **values, "reward_scale": scale})
-        with open(self.folder / "metrics.jsonl", "a") as file:
-            file.write(line + "\n")
+        append(self.folder / "metrics.jsonl", line + "\n")
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
         status.updates_per_second = rate
@@ -119,7 +123,11 @@ class Recorder:
         self._mark()  # the rates are about training
 
     def checkpoint(self, loop: Loop) -> None:
-        checkpoint.save_in_run(self.agent, self.folder, loop)
+        """Save the run as it is now, the rows written so far first: a resumed run goes on behind them."""
+        divergence.check(self.agent, loop.metrics, self.folder)
+        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl"):
+            sync(self.folder / name)
+        self.history.save(self.agent, loop)
 
     def finish(self) -> dict[str, Any]:
         """Write and return the summary."""
@@ -156,5 +164,6 @@ class Recorder:
             status.evaluations.append((step, total))
 
     def _append(self, name: str, values: Sequence[Any]) -> None:
-        with open(self.folder / name, "a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(["" if value is None else value for value in values])
+        row = io.StringIO()
+        csv.writer(row, lineterminator="\n").writerow(["" if value is None else value for value in values])
+        append(self.folder / name, row.getvalue())
