@@ -1,51 +1,18 @@
 """A run: its folder, its end, its interruption, and going on."""
 
-import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-from toys import TINY, Chain
+from toys import Chain
 
+from runs import SETTINGS, TASK, results, rows, start
 from simbav2 import InputError, SimbaV2
 from simbav2.training import run
 from simbav2.training.evaluate import evaluate
-
-SETTINGS = {
-    **TINY,
-    "env_steps": 1_600,
-    "schedule.log_every": 400,
-    "schedule.evaluate_every": 800,
-    "schedule.evaluation_episodes": 2,
-    "schedule.checkpoint_every": 500,
-}
-TASK = "mujoco/Hopper-v4"
-ARGUMENTS = [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-
-
-def rows(path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def results(folder) -> tuple[str, list[dict[str, str]], list[tuple[str, str]]]:
-    """What must not depend on how a run got to its end."""
-    summary = json.loads((folder / "summary.json").read_text())
-    progress = [(row["env_step"], row["return"]) for row in rows(folder / "progress.csv")]
-    return summary["params_sha256"], rows(folder / "evaluations.csv"), progress
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "whole"
-    summary = run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
-    assert summary is not None
-    return folder
 
 
 def test_the_run_folder_is_complete(finished):
@@ -105,23 +72,6 @@ def test_stop_after_does_not_change_the_schedule(finished, tmp_path):
         return [json.loads(line).get("learning_rate") for line in lines][:3]
 
     assert rates(tmp_path / "run") == rates(finished)
-
-
-def start(folder, *more: str) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "simbav2",
-        "train",
-        TASK,
-        "--seed",
-        "1",
-        *ARGUMENTS,
-        "--out",
-        str(folder),
-        *more,
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import gymnasium as gym
@@ -278,32 +279,30 @@ class Foreign(Envs):
         return step
 
     def _suspects(self) -> Sequence[int]:
-        return self._dead() or range(self.num_envs)
-
-    def _dead(self) -> list[int]:
-        """The members whose worker process is no more, where each has one."""
-        processes = getattr(self._vector.unwrapped, "processes", ())
-        return [index for index, process in enumerate(processes) if not process.is_alive()]
+        return range(self.num_envs)
 
     def _bad(self, before: list[int], problem: str | Exception, *members: int) -> BadStep:
-        if not (dead := self._dead()):
+        processes = getattr(self._vector.unwrapped, "processes", ())
+        if not processes or not isinstance(problem, EOFError | ConnectionError):
             return super()._bad(before, problem, *members)
-        codes = ", ".join(str(self._vector.unwrapped.processes[index].exitcode) for index in dead)
-        self.close()
-        return super()._bad(before, f"its worker process died with exit code {codes}", *members)
+        wait([process.sentinel for process in processes], timeout=5)  # the end is heard of before it is seen
+        dead = [index for index, process in enumerate(processes) if not process.is_alive()]
+        codes = ", ".join(str(processes[index].exitcode) for index in dead)
+        self._bury()
+        return super()._bad(before, f"its worker process died with exit code {codes}", *dead)
 
-    def close(self) -> None:
-        if not self._dead():
-            self._vector.close()
-            return
-        # Gymnasium would wait for an answer of the dead.
-        for process in self._vector.unwrapped.processes:
+    def _bury(self) -> None:
+        """Close an AsyncVectorEnv with a dead worker; Gymnasium would wait for its answer."""
+        vector: Any = self._vector.unwrapped
+        for process in vector.processes:
             process.terminate()
             process.join()
-        for pipe in self._vector.unwrapped.parent_pipes:
-            if pipe is not None:
-                pipe.close()
-        self._vector.unwrapped.closed = True
+        for pipe in vector.parent_pipes:
+            pipe.close()
+        vector.closed = True
+
+    def close(self) -> None:
+        self._vector.close()
 
 
 def _member(batch: Any, index: int) -> Any:

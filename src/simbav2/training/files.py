@@ -92,7 +92,8 @@ def write(path: Path, parts: Iterable[bytes | memoryview]) -> Sum:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError:
+    except OSError as error:
+        error.filename = str(path)  # a full disk does not say where it was met
         beside.unlink(missing_ok=True)
         raise
     sync(path.parent)
