@@ -331,6 +331,7 @@ def _kilobytes(name: str) -> int:
 
 def campaign(scratch: Path, count: int, seed: int, **settings: Any) -> dict[str, Any]:
     """`count` damaged copies of one run: what became of each, and what it cost at the most."""
+    shutil.rmtree(scratch / "honest", ignore_errors=True)
     folder, rng = honest_run(scratch / "honest", **settings), np.random.default_rng(seed)
     honest = attempt(folder)
     honest = attempt(folder)  # once more: the first compiles

@@ -16,10 +16,10 @@ from simbav2.training import files, history, manifest, run
 from simbav2.training.files import JSON_LIMIT, Spec
 
 
-def test_a_hundred_mutations(tmp_path):
-    figures = mutations.campaign(tmp_path, 100, seed=0)
+def test_mutations_by_chance_and_by_intent(tmp_path):
+    figures = mutations.campaign(tmp_path, 60, seed=0)
     assert figures["wrong"] == []
-    assert figures["refused"] > 80
+    assert figures["refused"] > 40
     assert figures["slowest_seconds"] < 30
     # Python and JAX breathe by some megabytes whatever is loaded.
     assert figures["most_megabytes"] < 2 * figures["honest_megabytes"] + 16
@@ -33,7 +33,7 @@ def honest(tmp_path_factory):
 @pytest.mark.parametrize("kind", mutations.ATTACKS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_forgery_is_refused(honest, tmp_path, kind):
     copy = tmp_path / "copy"
-    for seed in range(3):
+    for seed in range(2):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(honest, copy)
         shutil.rmtree(history.checkpoints(copy)[1])

@@ -157,11 +157,15 @@ def survive(task: str, num_envs: int, scratch: Path, seed: int) -> dict[str, Any
     return figures
 
 
-def main(scratch: Path, tasks: tuple[str, ...] = TASKS, many: tuple[int, ...] = (1, 2)) -> list[dict[str, Any]]:
+def share_compilations(scratch: Path) -> None:
+    """One cache of compiled programs for all processes: they start often."""
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(scratch / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+
+
+def main(scratch: Path, tasks: tuple[str, ...] = TASKS, many: tuple[int, ...] = (1, 2)) -> list[dict[str, Any]]:
     return [
         survive(task, num_envs, scratch, seed=10 * number + num_envs)
         for num_envs in many
@@ -173,4 +177,5 @@ if __name__ == "__main__":
     # Some of it alone: kills.py SCRATCH TASK NUM_ENVS
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
+    share_compilations(folder)
     main(folder, tuple(sys.argv[2:3]) or TASKS, tuple(map(int, sys.argv[3:4])) or (1, 2))
