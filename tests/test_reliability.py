@@ -272,7 +272,8 @@ def test_a_full_disk_ends_the_run_in_one_line_and_costs_nothing_saved(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_a_failure(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    assert main(["train", TASK, *ARGUMENTS, "--out", str(tmp_path / "file" / "run")]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "Not a directory" in error
+    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+        assert main(["train", TASK, *ARGUMENTS, "--out", str(place)]) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "Not a directory" in error

@@ -21,7 +21,8 @@ def check(agent: SimbaV2, metrics: dict[str, Any] | None, run: Path) -> None:
     """Stop a run with a non-finite loss or parameter; its state goes to `inspect/`, where no resume looks."""
     losses = {name: value for name, value in (metrics or {}).items() if name.endswith("loss")}
     for path, leaf in jax.tree_util.tree_flatten_with_path((losses, agent.state))[0]:
-        if jnp.issubdtype(leaf.dtype, jnp.floating) and not np.isfinite(np.asarray(leaf)).all():
+        array = np.asarray(leaf)
+        if jnp.issubdtype(array.dtype, jnp.floating) and not np.isfinite(array).all():
             folder = run / "inspect" / f"{agent.env_steps:012}"
             shutil.rmtree(folder, ignore_errors=True)
             checkpoint.save(agent, folder)

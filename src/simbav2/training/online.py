@@ -30,13 +30,16 @@ class Loop:
     def __init__(self, agent: SimbaV2, snapshot: dict[str, Any] | None = None) -> None:
         self.agent = agent
         self.episodes = EpisodeCounter(agent.config.num_envs)
-        self.ended: list[Episode] = []  # since the last log
+        self.ended: list[Episode] = []  # since the last log of a run
         self.continued = True  # False where the episodes of the snapshot could not be gone on with
         self.observation = self._begin() if snapshot is None else self._restore(snapshot)
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
 
-    def step(self) -> None:
-        """One decision in every environment and the updates due after it; or, with a `BadStep`, nothing at all."""
+    def step(self) -> list[Episode]:
+        """One decision in every environment and the updates due after it; returns the episodes that ended.
+
+        After a `BadStep` everything is as it was before.
+        """
         agent = self.agent
         before = agent.warmup_rng.bit_generator.state
         try:
@@ -48,7 +51,7 @@ class Loop:
         agent.observe(self.observation, action, step)
         self.observation = step.observation
         self.metrics = agent.update() or self.metrics
-        self.ended += [episode for _, episode in self.episodes.observe(step)]
+        return [episode for _, episode in self.episodes.observe(step)]
 
     def snapshot(self) -> dict[str, Any]:
         """Where every environment is, as plain data."""
@@ -120,7 +123,7 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
         while agent.env_steps < until and not stop.requested:
             before = agent.env_steps
             try:
-                loop.step()
+                loop.ended += loop.step()
             except BadStep:
                 recorder.checkpoint(loop)
                 raise

@@ -142,9 +142,9 @@ def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Nobody else works on the run; a disk that is full or may not be written to is told in one line."""
-    if not (folder / "config.json").exists() and folder.exists() and any(map(_visible, folder.iterdir())):
-        raise InputError(f"{folder} holds other files; choose another --out")
     try:
+        if not (folder / "config.json").exists() and folder.exists() and any(map(_visible, folder.iterdir())):
+            raise InputError(f"{folder} holds other files; choose another --out")
         with lock.hold(folder):
             yield
     except BrokenPipeError:
