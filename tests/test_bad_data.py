@@ -89,6 +89,11 @@ def test_nothing_of_a_bad_step_is_kept(how, message):
     assert (agent.decisions, agent.replay.added) == (12, 12)
 
 
+def test_a_bad_reset_is_step_zero():
+    with pytest.raises(BadStep, match="Broken, seed 0, episode 0, step 0: the observation is not finite"):
+        Loop(SimbaV2(lambda: Broken("reset", after=0), **TINY))
+
+
 def test_a_bad_first_observation_belongs_to_the_episode_to_come():
     agent = SimbaV2(lambda: Broken("reset", after=5), **TINY)
     loop = Loop(agent)

@@ -65,12 +65,13 @@ class Envs(ABC):
 
     def reset(self) -> Observations:
         before = self.episodes
-        self._steps = [0] * self.num_envs
+        self._steps = [-1] * self.num_envs  # a reset is the step before the first
         try:
             observation = self._reset()
         except Exception as error:
             raise self._bad(before, error, *self._suspects()) from error
         self._require_finite("observation", observation, before)
+        self._steps = [0] * self.num_envs
         return observation
 
     def restore(self, episodes: list[int], actions: Sequence[NDArray[Any]]) -> Observations | None:
@@ -79,6 +80,7 @@ class Envs(ABC):
         None where an episode ends before its actions do: the environment does not repeat itself.
         """
         self.episodes = episodes
+        self._steps = [len(played) - 1 for played in actions]
         try:
             observation = self._restore(actions)
         except Exception as error:
