@@ -248,12 +248,10 @@ def test_the_second_process_on_a_run_is_refused(tmp_path):
     assert not (folder / lock.NAME).exists()
 
 
-def test_a_full_disk_ends_the_run_in_one_line_and_costs_nothing_saved(tmp_path):
+def test_a_full_disk_ends_the_run_in_one_line_and_costs_nothing_saved(finished, tmp_path):
     """A limit on the size of files stands for the disk: the same error, by another number."""
-    settings = {**SETTINGS, "schedule.checkpoint_every": 200, "schedule.evaluate_every": 1_600}
-    run.start(SimbaV2(TASK, seed=1, **settings), tmp_path / "whole")
     folder = tmp_path / "run"
-    run.start(SimbaV2(TASK, seed=1, **settings), folder, stop_after=400)
+    run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, stop_after=800)
     before = identity(folder)
     learner = (history.checkpoints(folder)[0] / "learner.safetensors").stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -266,7 +264,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_costs_nothing_saved(tmp_path):
     assert identity(folder) == before
     assert not [path for path in folder.rglob(".*") if path.name != lock.NAME]
     run.resume(folder)
-    assert results(folder) == results(tmp_path / "whole")
+    assert results(folder) == results(finished)
 
 
 def test_a_folder_that_cannot_be_made_is_a_failure(tmp_path, capsys):
