@@ -5,12 +5,13 @@ INSTALLED := .venv/.installed
 TASK ?= dmc/walker-stand
 ARGS ?=
 
-.PHONY: help install train test test-slow lint types format bench clean
+.PHONY: help install train test test-slow chaos lint types format bench clean
 
 help:
 	@echo "make train    train SimbaV2 on $(TASK) with the preset 'quick' (TASK=..., ARGS='--seed 1 ...')"
 	@echo "make test     lint, types and tests"
 	@echo "make test-slow   the tests that take minutes"
+	@echo "make chaos    kills, damaged files, a full disk and a long soak (hours; figures in chaos.json)"
 	@echo "make lint | types | format | bench | install | clean"
 
 install: $(INSTALLED)
@@ -31,6 +32,9 @@ test: lint types
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow
+
+chaos: $(INSTALLED)
+	$(BIN)/python tests/chaos/run.py $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -34,7 +34,7 @@ def refused(capsys, *arguments: str) -> str:
         (["train", "NoSuchThing-v0"], "NoSuchThing-v0"),
         (["evaluate", "/nowhere"], "holds no saved agent"),
         (["evaluate", "/nowhere", "--episodes", "0"], "at least 1"),
-        (["resume", "/nowhere"], "holds no saved agent"),
+        (["resume", "/nowhere"], "holds no run"),
         (["report", "/nowhere"], "/nowhere"),
         (["tasks", "dmc-eazy"], "dmc-easy"),
         (["tasks", "--jason"], "--jason"),

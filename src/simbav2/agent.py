@@ -124,9 +124,9 @@ class SimbaV2:
     @classmethod
     def load(cls, folder: str | Path, env: Any = None) -> SimbaV2:
         """An agent from what `save` or a run wrote; `env` where it is to go on in another environment."""
-        from simbav2.training import checkpoint
+        from simbav2.training import history
 
-        return checkpoint.load(Path(folder), env)
+        return history.load(Path(folder), env)
 
     # What the training loop calls. -------------------------------------------------------------------------
 

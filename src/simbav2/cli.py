@@ -18,10 +18,11 @@ from typing import Any, NoReturn
 from simbav2 import __version__, presets
 from simbav2.config import leaves
 from simbav2.envs.tasks import Task, tasks
-from simbav2.errors import InputError
+from simbav2.errors import Failure, InputError, printable
 
 DEFAULT_TASK = "dmc/walker-stand"
-_TRAIN_OPTIONS = ("preset", "design", "stop-after", "out", "overwrite", "help")
+_TRAIN_OPTIONS = ("preset", "design", "stop-after", "out", "overwrite", "auto-resume", "help")
+_SHORT = {"keep": "schedule.keep"}  # settings with a name of their own on the command line
 STOPPED = 130  # the shell's status for Ctrl-C
 
 
@@ -38,9 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words, settings = _take_settings(list(sys.argv[1:] if arguments is None else arguments))
         options = parser.parse_args(words, argparse.Namespace(settings=settings))
         return options.run(options)
-    except InputError as error:
-        print(f"simbav2: {error}", file=sys.stderr)
-        return 2
+    except (InputError, Failure) as error:
+        print(f"simbav2: {printable(error)}", file=sys.stderr)
+        return 1 if isinstance(error, Failure) else 2
+    except KeyboardInterrupt:
+        print("simbav2: interrupted; what was saved before stays whole", file=sys.stderr)
+        return STOPPED
     except BrokenPipeError:
         return 0
 
@@ -69,8 +73,8 @@ def _parser() -> Parser:
         "train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS
     )
     train.usage = (
-        "simbav2 train TASK [--preset NAME] [--design X] [--seed K] [--env-steps N] [--out DIR] "
-        "[--section.field VALUE ...]"
+        "simbav2 train TASK [--preset NAME] [--design X] [--seed K] [--env-steps N] [--out DIR]\n"
+        "                     [--overwrite | --auto-resume] [--keep N] [--section.field VALUE ...]"
     )
     train.add_argument(
         "task",
@@ -102,7 +106,14 @@ def _parser() -> Parser:
         metavar="DIR",
         help="the run's folder (default: one under runs/, named after the config)",
     )
-    train.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
+    held = train.add_mutually_exclusive_group()
+    held.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
+    held.add_argument(
+        "--auto-resume",
+        action="store_true",
+        help="go on with the run that the folder already holds, if any: for jobs that may be killed and restarted",
+    )
+    train.add_argument("--keep", metavar="N", help="checkpoints kept, the same as --schedule.keep (default: 2)")
 
     resume = command("resume", _resume, "go on with a run where it stopped")
     resume.add_argument("folder", type=Path, metavar="RUN")
@@ -175,7 +186,7 @@ def _take_settings(words: list[str]) -> tuple[list[str], dict[str, str]]:
             value = next(queue, "")
             if not value or value.startswith("--"):
                 raise InputError(f"--{name} has no value; expected --{name} VALUE")
-        settings[name] = value
+        settings[_SHORT.get(name, name)] = value
     return rest, settings
 
 
@@ -195,6 +206,8 @@ def _train(options: argparse.Namespace) -> int:
 
     agent = SimbaV2(options.task, preset=options.preset, design=options.design, **options.settings)
     folder = options.out or run.default_folder(agent.config)
+    if options.auto_resume:
+        return _conclude(folder, run.start_or_resume(agent, folder, options.stop_after))
     return _conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
 
 
@@ -215,7 +228,7 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     result = f"return {summary['final_return']:.1f}"
     if summary["final_success"] is not None:
         result += f", success {summary['final_success']:.0%}"
-    print(f"{summary['task']}: {result} after {summary['env_steps']:,} steps")
+    print(f"{printable(summary['task'])}: {result} after {summary['env_steps']:,} steps")
     print(f"report: {folder / 'report' / 'index.html'}")
     return 0
 
@@ -251,7 +264,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         solved = "" if episode.success is None else f"  success {episode.success:.0f}"
         print(f"episode {number:>3}  return {episode.total:>10.1f}  length {episode.length:>5}{solved}")
     solved = "" if success is None else f", success {success:.0%}"
-    print(f"{agent.config.task} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
+    print(f"{printable(agent.config.task)} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
     if options.video:
         print(f"video: {options.video}")
     for warning in warnings:

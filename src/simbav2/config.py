@@ -179,13 +179,15 @@ class Replay:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the loop stops to look at itself, in simulator steps."""
+    """When the loop stops to look at itself, in simulator steps, and what it keeps."""
 
     log_every: int = 1_000
     evaluate_every: int = 10_000
     evaluation_episodes: int = 10
     checkpoint_every: int = 50_000
     measure_every: int = 1_000  # norms and the like, with the log that follows
+    checkpoint_minutes: float = 10.0  # at the latest this long after the last
+    keep: int = 2  # checkpoints; the one before the newest serves should that be damaged
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ _RANGES: dict[str, Range] = {
             *("actor.width", "actor.depth", "critic.width", "critic.depth", "critic.members"),
             *("replay.capacity", "replay.batch_size", "replay.n_step"),
             *("schedule.log_every", "schedule.evaluate_every", "schedule.evaluation_episodes"),
-            *("schedule.checkpoint_every", "schedule.measure_every"),
+            *("schedule.checkpoint_every", "schedule.measure_every", "schedule.keep"),
         ),
         _at_least(1),
     ),
@@ -281,7 +283,7 @@ _RANGES: dict[str, Range] = {
     **dict.fromkeys(
         (
             *("updates_per_decision", "learning_rate.initial", "learning_rate.final", "learning_rate.rate"),
-            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon"),
+            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon", "schedule.checkpoint_minutes"),
         ),
         _POSITIVE,
     ),

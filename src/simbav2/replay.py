@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from simbav2.envs.vector import Step
 from simbav2.types import Transition
 
-_NO_FINAL = -1
-_COLUMNS = ("observation", "action", "reward", "terminated", "final")
+_NO_FINAL = 0  # nobody's slot, so that memory never touched says that no episode ended there
+_COLUMNS = ("observation", "action", "reward", "terminated")
 
 
 class Pool:
@@ -24,7 +24,7 @@ class Pool:
 
     def __init__(self, size: int) -> None:
         self.rows = np.empty((16, size), np.float32)
-        self.free = list(range(15, -1, -1))
+        self.free = list(range(15, _NO_FINAL, -1))
 
     def keep(self, row: NDArray) -> int:
         if not self.free:
@@ -58,7 +58,7 @@ class Replay:
         self.action = np.zeros((rows + num_envs, action_size), np.float32)
         self.reward = np.zeros(rows + num_envs, np.float32)
         self.terminated = np.zeros(rows + num_envs, np.bool_)
-        self.final = np.full(rows + num_envs, _NO_FINAL, np.int32)
+        self.final = np.zeros(rows + num_envs, np.int32)
         self.finals = Pool(observation_size)
         self.added = 0  # steps ever added
 
@@ -68,7 +68,8 @@ class Replay:
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in _COLUMNS) + self.finals.rows.nbytes
+        columns = sum(getattr(self, name).nbytes for name in _COLUMNS)
+        return columns + self.final.nbytes + self.finals.rows.nbytes
 
     def _rows(self, step: int) -> slice:
         start = step % (self.steps + 1) * self.num_envs
@@ -94,7 +95,7 @@ class Replay:
 
     def sample(self, batches: int, batch_size: int, rng: np.random.Generator) -> Transition:
         """Uniform with replacement: [batches, batch_size, ...]."""
-        oldest = self._rows(max(0, self.added - self.steps)).start
+        oldest = self._rows(self.oldest).start
         return self._transitions((rng.integers(len(self), size=(batches, batch_size)) + oldest) % len(self.reward))
 
     def _transitions(self, row: NDArray) -> Transition:
@@ -132,9 +133,7 @@ class Replay:
     def recent_actions(self, counts: list[int]) -> list[NDArray]:
         """The last `counts[i]` actions of each environment i, oldest first."""
         return [
-            np.stack([self.action[self._rows(self.added - back).start + env] for back in range(count, 0, -1)])
-            if count
-            else self.action[:0]
+            self.action[self._places(self.added - count, self.added)[env :: self.num_envs]]
             for env, count in enumerate(counts)
         ]
 
@@ -145,19 +144,40 @@ class Replay:
             if self.final[rows.start + env] == _NO_FINAL:
                 self.final[rows.start + env] = self.finals.keep(self.head[env])
 
-    def snapshot(self) -> dict[str, NDArray]:
-        """Everything, as arrays; rows never written are left out."""
-        used = min(self.added + 1, self.steps + 1) * self.num_envs
-        return {
-            "added": np.array(self.added),
-            "finals": self.finals.rows,
-            "finals_free": np.array(self.finals.free, np.int32),
-            **{name: getattr(self, name)[:used] for name in _COLUMNS},
-        }
+    # To and from files. ------------------------------------------------------------------------------------
 
-    def restore(self, snapshot: dict[str, NDArray]) -> None:
-        self.added = int(snapshot["added"])
-        self.finals.rows = snapshot["finals"]
-        self.finals.free = snapshot["finals_free"].tolist()
+    @property
+    def oldest(self) -> int:
+        """The first step that is still held."""
+        return max(0, self.added - self.steps)
+
+    @property
+    def sealed(self) -> int:
+        """Steps before this one never change again; the newest may yet be `cut`."""
+        return max(0, self.added - 1)
+
+    def part(self, first: int, last: int) -> dict[str, NDArray]:
+        """The steps [first, last) as rows of their own [S * N, ...], with the final observations among them."""
+        rows = self._places(first, last)
+        slots = self.final[rows]
+        ended = np.flatnonzero(slots != _NO_FINAL)
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return {**columns, "ended": ended, "final_observation": self.finals.rows[slots[ended]]}
+
+    def put(self, first: int, part: dict[str, NDArray]) -> None:
+        """Take back what `part` gave, from step `first` on; `added` tells which of it is still held."""
+        count, ended = len(part["reward"]), part["ended"]
+        if (ended < 0).any() or (ended >= count).any() or (np.diff(ended) <= 0).any():
+            raise ValueError("the ends of its episodes are out of order")
+        rows = self._places(first, first + count // self.num_envs)
+        held = slice(max(0, self.oldest - first) * self.num_envs, None)
         for name in _COLUMNS:
-            getattr(self, name)[: len(snapshot[name])] = snapshot[name]
+            getattr(self, name)[rows[held]] = part[name][held]
+        for row, observation in zip(ended.tolist(), part["final_observation"], strict=True):
+            if row >= held.start:
+                self.final[rows[row]] = self.finals.keep(observation)
+
+    def _places(self, first: int, last: int) -> NDArray:
+        """The rows of the steps [first, last), in order."""
+        starts = np.arange(first, last) % (self.steps + 1) * self.num_envs
+        return (starts[:, None] + np.arange(self.num_envs)).ravel()

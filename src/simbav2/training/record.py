@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import time
 from collections.abc import Sequence
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simbav2.diagnostics import parameter_counts
-from simbav2.training import checkpoint, symptoms
+from simbav2.training import checkpoint, divergence, symptoms
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, mean_success, mean_total
-from simbav2.training.files import versions, write_json, write_text
+from simbav2.training.files import append, damage, sync, versions, write_json, write_text
+from simbav2.training.history import History
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
@@ -36,9 +38,10 @@ EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 class Recorder:
     """Writes a run's folder and keeps its display up to date."""
 
-    def __init__(self, folder: Path, agent: SimbaV2, display: Display) -> None:
+    def __init__(self, folder: Path, agent: SimbaV2, display: Display, history: History) -> None:
         self.folder = folder
         self.agent = agent
+        self.history = history
         self.display = display
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
@@ -62,20 +65,22 @@ class Recorder:
         """Forget rows written after the checkpoint that the agent was loaded from: they will be written again."""
         step = self.agent.env_steps
         for name in ("progress.csv", "evaluations.csv"):
-            header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
-            kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
+            with damage(self.folder / name):
+                header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
+                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
             write_text(self.folder / name, "".join([header, *kept]))
         for name in ("metrics.jsonl", "warnings.jsonl"):
-            lines = (self.folder / name).read_text().splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
+            with damage(self.folder / name):
+                lines = (self.folder / name).read_text().splitlines(keepends=True)
+                kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
             write_text(self.folder / name, "".join(kept))
-        for signs in read_metrics(self.folder):
+        for signs in _lines(self.folder / "metrics.jsonl"):
             self.watch.see(signs)
-        self.warnings = [json.loads(line) for line in (self.folder / "warnings.jsonl").read_text().splitlines()]
-        with open(self.folder / "progress.csv", newline="") as file:
+        self.warnings = _lines(self.folder / "warnings.jsonl")
+        with damage(self.folder / "progress.csv"), open(self.folder / "progress.csv", newline="") as file:
             for row in csv.DictReader(file):
                 self.episodes, self.seconds_before = int(row["episodes"]), float(row["seconds"])
-        with open(self.folder / "evaluations.csv", newline="") as file:
+        with damage(self.folder / "evaluations.csv"), open(self.folder / "evaluations.csv", newline="") as file:
             by_step: dict[int, list[Episode]] = {}
             for row in csv.DictReader(file):
                 success = float(row["success"]) if row["success"] else None
@@ -128,7 +133,11 @@ class Recorder:
         self._mark()  # the rates are about training
 
     def checkpoint(self, loop: Loop) -> None:
-        checkpoint.save_in_run(self.agent, self.folder, loop)
+        """Save the run as it is now, the rows written so far first: a resumed run goes on behind them."""
+        divergence.check(self.agent, loop.metrics, self.folder)
+        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl"):
+            sync(self.folder / name)
+        self.history.save(self.agent, loop)
 
     def finish(self) -> dict[str, Any]:
         """Write and return the summary."""
@@ -178,15 +187,20 @@ class Recorder:
             status.evaluations.append((step, total))
 
     def _append_json(self, name: str, data: dict[str, Any]) -> None:
-        with open(self.folder / name, "a") as file:
-            file.write(json.dumps(data) + "\n")
+        append(self.folder / name, json.dumps(data) + "\n")
 
     def _append(self, name: str, values: Sequence[Any]) -> None:
-        with open(self.folder / name, "a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(["" if value is None else value for value in values])
+        row = io.StringIO()
+        csv.writer(row, lineterminator="\n").writerow(["" if value is None else value for value in values])
+        append(self.folder / name, row.getvalue())
 
 
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """The lines of a run's metrics; none for a saved agent, which has no such file."""
     file = run / "metrics.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    return _lines(file) if file.is_file() else []
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    with damage(file):
+        return [json.loads(line) for line in file.read_text().splitlines()]
