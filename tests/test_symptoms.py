@@ -7,7 +7,7 @@ from toys import TINY, Chain
 
 from simbav2 import SimbaV2
 from simbav2.training import run
-from simbav2.training.evaluate import Episode
+from simbav2.training.evaluate import Played
 from simbav2.training.symptoms import HISTORY, SYMPTOMS, Watch, diagnose, signs_of_evaluation
 
 HEALTHY = {
@@ -65,9 +65,8 @@ def test_rewards_that_never_come_are_told():
 
 
 def test_the_signs_of_an_evaluation_are_means_over_its_episodes():
-    episodes = [Episode(9, 5, None, discounted=4.0, q=1.0), Episode(9, 5, None, discounted=8.0, q=3.0)]
+    episodes = [Played(9, 5, None, discounted=4.0, q=1.0), Played(9, 5, None, discounted=8.0, q=3.0)]
     assert signs_of_evaluation(episodes) == {"evaluation/q": 2.0, "evaluation/discounted_return": 6.0}
-    assert signs_of_evaluation([Episode(9, 5, None)]) == {}
 
 
 class Barren(Chain):
@@ -87,4 +86,5 @@ def test_a_run_writes_its_warnings_and_resumes_with_them(tmp_path):
     lines = (tmp_path / "run" / "warnings.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == summary["warnings"]
     # A trained agent shows the same without the run's history.
-    assert [warning.name for warning in diagnose(agent, [], [])] == ["statistics not moving"]
+    played = [Played(0, 4, None, discounted=0.0, q=0.0)]
+    assert [warning.name for warning in diagnose(agent, played, [])] == ["statistics not moving"]

@@ -223,7 +223,7 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
         return STOPPED
     from simbav2.training.display import measures_table
 
-    for line in measures_table(summary["measures"]):
+    for line in measures_table(summary.get("measures", {})):
         print(line)
     result = f"return {summary['final_return']:.1f}"
     if summary["final_success"] is not None:

@@ -268,7 +268,7 @@ def _at_least(low: float) -> Range:
 _POSITIVE: Range = (lambda value: value > 0), "more than 0"
 _SHARE: Range = (lambda value: 0 < value <= 1), "more than 0 and at most 1"
 _RANGES: dict[str, Range] = {
-    **dict.fromkeys(("seed", "weight_decay", "policy.noise"), _at_least(0)),
+    **dict.fromkeys(("seed", "weight_decay", "policy.noise", "schedule.checkpoint_minutes"), _at_least(0)),
     **dict.fromkeys(
         (
             *("env_steps", "action_repeat", "num_envs", "warmup_decisions", "reset_every", "target.every"),
@@ -283,7 +283,7 @@ _RANGES: dict[str, Range] = {
     **dict.fromkeys(
         (
             *("updates_per_decision", "learning_rate.initial", "learning_rate.final", "learning_rate.rate"),
-            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon", "schedule.checkpoint_minutes"),
+            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon"),
         ),
         _POSITIVE,
     ),

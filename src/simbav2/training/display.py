@@ -88,7 +88,8 @@ class Display:
         if self.console.is_terminal:
             self._live.start()
         else:
-            self.console.print(f"{escape(self.status.title)}\n{escape(self.status.about)}", highlight=False)
+            opening = f"{escape(self.status.title)}\n{escape(self.status.about)}"
+            self.console.print(opening, highlight=False, soft_wrap=True)
         return self
 
     def __exit__(

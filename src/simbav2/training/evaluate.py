@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,8 +18,16 @@ class Episode(NamedTuple):
     total: float  # the return
     length: int  # decisions
     success: float | None  # 1 where the task was solved at any step; None where the task does not say
-    discounted: float | None = None  # the discounted return, where it was asked for
-    q: float | None = None  # the discounted return that the critic expected at the start
+
+
+class Played(NamedTuple):
+    """An episode of an evaluation: the same, and what its critic thought of it."""
+
+    total: float
+    length: int
+    success: float | None
+    discounted: float  # the discounted return
+    q: float  # the discounted return that the critic expected at the start
 
 
 class EpisodeCounter:
@@ -45,14 +54,14 @@ class EpisodeCounter:
         return ended
 
 
-def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) -> list[Episode]:
+def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) -> list[Played]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
     Each environment plays a fixed share, so that short episodes are not counted more often than long ones.
     """
     assert agent.config.discount is not None
     shares = [episodes // envs.num_envs + (i < episodes % envs.num_envs) for i in range(envs.num_envs)]
-    played: list[list[Episode]] = [[] for _ in shares]
+    played: list[list[Played]] = [[] for _ in shares]
     counter = EpisodeCounter(envs.num_envs)
     envs.episodes = [first_episode] * envs.num_envs
     observation = envs.reset()
@@ -65,7 +74,7 @@ def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) 
         weight *= agent.config.discount
         ended = counter.observe(step)
         for env, episode in ended:
-            played[env].append(episode._replace(discounted=float(discounted[env]), q=float(expected[env])))
+            played[env].append(Played(*episode, float(discounted[env]), float(expected[env])))
             discounted[env], weight[env] = 0.0, 1.0
         if ended:
             begun = [env for env, _ in ended]
@@ -79,10 +88,10 @@ def _expected(agent: SimbaV2, observation: NDArray) -> NDArray:
     return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)
 
 
-def mean_total(episodes: list[Episode]) -> float | None:
+def mean_total(episodes: Sequence[Episode | Played]) -> float | None:
     return float(np.mean([episode.total for episode in episodes])) if episodes else None
 
 
-def mean_success(episodes: list[Episode]) -> float | None:
+def mean_success(episodes: Sequence[Episode | Played]) -> float | None:
     known = [episode.success for episode in episodes if episode.success is not None]
     return float(np.mean(known)) if known else None

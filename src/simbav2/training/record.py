@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simbav2.diagnostics import parameter_counts
 from simbav2.training import checkpoint, divergence, symptoms
 from simbav2.training.display import Display
-from simbav2.training.evaluate import Episode, mean_success, mean_total
+from simbav2.training.evaluate import Episode, Played, mean_success, mean_total
 from simbav2.training.files import append, damage, sync, versions, write_json, write_text
 from simbav2.training.history import History
 
@@ -45,7 +45,7 @@ class Recorder:
         self.display = display
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
-        self.last_evaluation: list[Episode] = []
+        self.last_evaluation: Sequence[Episode | Played] = []
         self.watch = symptoms.Watch()
         self.warnings: list[dict[str, Any]] = []
         self._began = time.monotonic()
@@ -108,7 +108,7 @@ class Recorder:
         rate = (self.updates - updates) / elapsed
         self.episodes += len(episodes)
         length = sum(episode.length for episode in episodes) / len(episodes) if episodes else None
-        total, success = mean_total(list(episodes)), mean_success(list(episodes))
+        total, success = mean_total(episodes), mean_success(episodes)
         row = (agent.env_steps, agent.decisions, self.updates, self.episodes, total, length, success)
         self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
         if agent.config.reset_every:
@@ -121,11 +121,11 @@ class Recorder:
         self.display.refresh()
         self._mark()
 
-    def evaluation(self, episodes: Sequence[Episode]) -> None:
+    def evaluation(self, episodes: Sequence[Played]) -> None:
         step = self.agent.env_steps
         for number, episode in enumerate(episodes):
             self._append("evaluations.csv", (step, number, episode.total, episode.length, episode.success))
-        self.last_evaluation = list(episodes)
+        self.last_evaluation = episodes
         if self.updates:  # before them the critic knows nothing
             self._signs(symptoms.signs_of_evaluation(episodes))
         self._show_evaluation(step, self.last_evaluation)
@@ -178,7 +178,7 @@ class Recorder:
     def _mark(self) -> None:
         self._marked = (time.monotonic(), self.updates, self.agent.env_steps)
 
-    def _show_evaluation(self, step: int, episodes: list[Episode]) -> None:
+    def _show_evaluation(self, step: int, episodes: Sequence[Episode | Played]) -> None:
         status = self.display.status
         status.env_step = step
         status.success = mean_success(episodes)

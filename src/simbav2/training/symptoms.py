@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
-    from simbav2.training.evaluate import Episode
+    from simbav2.training.evaluate import Played
 
 Signs = Mapping[str, float]
 
@@ -86,7 +86,7 @@ def _return_below_q(now: Signs, before: Sequence[Signs]) -> str | None:
     if "evaluation/q" not in now:
         return None
     q, seen = now["evaluation/q"], now["evaluation/discounted_return"]
-    if q - seen > OVERESTIMATE * max(now["largest_return"], abs(seen)) > 0:
+    if q - seen > OVERESTIMATE * max(now.get("largest_return", 0.0), abs(seen)) > 0:
         return f"the critic expects a discounted return of {q:.3g} where evaluation gives {seen:.3g}"
     return None
 
@@ -186,18 +186,15 @@ def signs_of_entropy(agent: SimbaV2, metrics: Signs) -> dict[str, float]:
     return {"entropy_deficit": (temperature.target_entropy - metrics["entropy"]) / agent.task.action_size}
 
 
-def signs_of_evaluation(episodes: Sequence[Episode]) -> dict[str, float]:
+def signs_of_evaluation(episodes: Sequence[Played]) -> dict[str, float]:
     """What the critic expected at the start of the episodes, and what came of it; both in the reward's units."""
-    pairs = [(e.q, e.discounted) for e in episodes if e.q is not None and e.discounted is not None]
-    if not pairs:
-        return {}
     return {
-        "evaluation/q": sum(q for q, _ in pairs) / len(pairs),
-        "evaluation/discounted_return": sum(seen for _, seen in pairs) / len(pairs),
+        "evaluation/q": sum(episode.q for episode in episodes) / len(episodes),
+        "evaluation/discounted_return": sum(episode.discounted for episode in episodes) / len(episodes),
     }
 
 
-def diagnose(agent: SimbaV2, episodes: Sequence[Episode], history: Sequence[Signs]) -> list[Warning]:
+def diagnose(agent: SimbaV2, episodes: Sequence[Played], history: Sequence[Signs]) -> list[Warning]:
     """The symptoms of a trained agent: from the signs of its run, and from `episodes` just played."""
     watch = Watch()
     for signs in history:
