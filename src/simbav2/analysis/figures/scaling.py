@@ -1,0 +1,109 @@
+"""Width, depth and update scaling: one panel per suite, one line per family of systems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simbav2.analysis import aggregate
+from simbav2.analysis.compute import parameters
+from simbav2.analysis.figures.points import (
+    SCORE,
+    UTD_FIELD,
+    annotate,
+    on,
+    our_point,
+)
+from simbav2.analysis.plots import (
+    COLUMN,
+    ENTRY,
+    PAGE,
+    SERIES,
+    THEME,
+    Drawn,
+    legend,
+    look,
+    new_figure,
+    save,
+    short,
+)
+from simbav2.analysis.published import UTD, task_scores
+from simbav2.analysis.scores import System
+from simbav2.analysis.studies.scaling import scaling_families
+from simbav2.analysis.studies.suites import TITLES, normalized_mean, suite_tasks
+from simbav2.envs.tasks import SUITES
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
+
+
+SCALING = {"critic.width": "critic width", "critic.depth": "critic depth", UTD_FIELD: "updates per decision"}
+
+
+def draw_scaling(found: Sequence[System], field: str, folder: Path) -> Drawn | None:
+    """The figures of width, depth and update scaling: one panel per suite, one line per family of systems."""
+    families = scaling_families(found, field)
+    panels: dict[str, dict[str, dict[float, tuple[System, tuple[str, ...]]]]] = {}
+    for suite in SUITES:
+        for label, family in families.items():
+            shared = set.intersection(*(set(system.covered(suite_tasks(suite))) for system in family.values()))
+            if shared:
+                ids = tuple(task for task in suite_tasks(suite) if task in shared)
+                panels.setdefault(suite, {})[label] = {value: (system, ids) for value, system in family.items()}
+    if not panels:
+        return None
+    labels = list(families)
+    figure = new_figure(max(COLUMN, min(PAGE, 2.3 * len(panels))), 2.2 + ENTRY * (len(labels) + 1))
+    lines: dict[str, Line2D] = {}
+    for axes, (suite, own) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for label, members in own.items():
+            index = labels.index(label)
+            x, y = [], []
+            for value, (system, ids) in members.items():
+                point = our_point(system, ids)
+                scores = system.scores(ids, holes=True).values
+                size = _size(system, ids) if field != UTD_FIELD else value
+                x.append(size)
+                y.append(float(aggregate.mean(scores)))
+                if point is not None and math.isfinite(point.low):
+                    axes.plot([size] * 2, [point.low, point.high], color=SERIES[index % len(SERIES)], linewidth=1)
+                annotate(axes, f"{value:g}", size, y[-1])
+            (lines[short(label)],) = axes.plot(x, y, **look(index))
+        if field == UTD_FIELD:
+            ids = next(iter(next(iter(own.values())).values()))[1]
+            means = [normalized_mean(task_scores("utd", variant=utd), ids) for utd in UTD]
+            (lines["SimbaV2 (paper)"],) = axes.plot(
+                list(map(float, UTD)), means, "--*", color=THEME["muted"], linewidth=1
+            )
+        axes.set_xscale("log")
+        axes.margins(0.12)
+        axes.set_title(f"{TITLES[suite]}, {on(ids)[3:]}")
+        axes.set_xlabel(SCALING[field] if field == UTD_FIELD else "parameters of the critic")
+    figure.axes[0].set_ylabel(SCORE)
+    legend(figure, lines, f"small numbers: {SCALING[field]}")
+    name = {"critic.width": "width", "critic.depth": "depth", UTD_FIELD: "updates"}[field]
+    return Drawn(
+        f"scaling-{name}",
+        f"Scaling of {SCALING[field]}",
+        f"Mean normalised score by {SCALING[field]}, for systems that differ in nothing else, on the tasks that"
+        " all of them have. Bars: 95 % interval by the stratified bootstrap.",
+        save(figure, folder / f"scaling-{name}"),
+    )
+
+
+def _size(system: System, ids: Sequence[str]) -> float:
+    """Weights of the critics, the mean over tasks."""
+    counts = [
+        parameters(
+            run.config["critic"],
+            run.environment["observation_size"] + run.environment["action_size"],
+            [run.config.get("value", {}).get("atoms", 1)],
+        )
+        for run in system.runs
+        if run.task in ids
+    ]
+    return float(np.mean(counts))
