@@ -219,8 +219,11 @@ def _figure(figure: Drawn) -> str:
 def _inline(figure: Drawn) -> str:
     """The figure as part of the page: its size and colours are the page's, its ids are its own."""
     svg = figure.svg[figure.svg.index("<svg") :]
+    width = re.search(r' width="([\d.]+)pt"', svg)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{figure.name}-", svg)
     for name, colour in THEME.items():
         svg = svg.replace(colour, f"var(--{name})")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"', 1)
+    # Letters of all figures have about the size of the page's, however wide a figure is.
+    room = f' style="max-width: {1.7 * float(width[1]):.0f}px"' if width else ""
+    return svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"{room}', 1)

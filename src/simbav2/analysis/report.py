@@ -42,6 +42,7 @@ NOTES = (
     "Runs are averaged only where they differ in nothing but the seed. Only finished runs enter tables and figures"
     " other than learning curves.",
 )
+SINGLE = 12  # tasks, at most, that each have a figure of their own
 
 
 def write_report(
@@ -70,10 +71,10 @@ def write_report(
         for kind, write in {"md": tables.markdown, "tex": tables.latex, "csv": tables.tidy}.items():
             (folder / "tables" / f"{table.name}.{kind}").write_text(write(table), encoding="utf-8")
     drawn = draw_all(found, folder / "figures")
-    stems = _draw_tasks(found, folder / "figures")
     suites = _draw_suites(found, folder / "figures")
+    stems = _draw_tasks(found, folder / "figures")
     content = Content(
-        abstract=_abstract(found, len(stems)),
+        abstract=_abstract(found),
         problems=tuple(problems),
         overview=next((table for table in made if table.name == "summary"), None),
         figures=drawn,
@@ -134,21 +135,34 @@ def _state(paths: Sequence[str | os.PathLike[str]]) -> list[tuple[str, int, int]
 
 
 def _draw_tasks(found: Sequence[System], folder: Path) -> dict[str, str]:
-    """The learning curves of every task; the stems of their files."""
-    stems = _stems(in_order(task for system in found for task in system.trials))
+    """The learning curves of every task; the stems of their files.
+
+    Of many tasks those of a suite have a panel in its figure and nothing else: drawing takes most of the time of
+    a large report.
+    """
+    ids = in_order(task for system in found for task in system.trials)
+    in_suites = {
+        task: f"curves-{suite}" for suite, own in by_suite(found).items() if _together(suite, own) for task in own
+    }
+    single = [task for task in ids if len(ids) <= SINGLE or task not in in_suites]
+    stems = _stems(single)
     for task, stem in stems.items():
         draw_task(task, {i: system for i, system in enumerate(found) if task in system.trials}, folder / stem)
-    return stems
+    return in_suites | stems
 
 
 def _draw_suites(found: Sequence[System], folder: Path) -> tuple[str, ...]:
     names = []
     for suite, ids in by_suite(found).items():
-        if suite in SUITES and len(ids) > 1:
+        if _together(suite, ids):
             owners = {i: system for i, system in enumerate(found) if any(task in system.trials for task in ids)}
             draw_suite(TITLES[suite], ids, owners, folder / f"curves-{suite}")
             names.append(f"curves-{suite}")
     return tuple(names)
+
+
+def _together(suite: str, ids: Sequence[str]) -> bool:
+    return suite in SUITES and len(ids) > 1
 
 
 def _stems(tasks: Iterable[str]) -> dict[str, str]:
@@ -166,7 +180,8 @@ def _stems(tasks: Iterable[str]) -> dict[str, str]:
 # Text ------------------------------------------------------------------------------------------------------
 
 
-def _abstract(found: Sequence[System], tasks: int) -> str:
+def _abstract(found: Sequence[System]) -> str:
+    tasks = len({task for system in found for task in system.trials})
     runs = [run for system in found for run in system.runs]
     states = Counter(run.status for run in runs)
     told = ", ".join(

@@ -223,12 +223,9 @@ def systems(runs: Iterable[Run], curves: Iterable[System] = ()) -> tuple[System,
         # Two configurations on one task are two systems, whatever it is that tells them apart.
         alike += [members] if len(set(per_task)) == len(per_task) else list(strict.values())
     alike.sort(key=lambda group: (group[0].preset, str(group[0].design or ""), _key(group[0])))
-    siblings: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for group in alike:
-        siblings[_family(group[0])].append(_shared(group))
     found: dict[str, System] = {}
-    for group in alike:
-        label = unused(_label(group, siblings[_family(group[0])]), found)
+    for group, name in zip(alike, _labels(alike), strict=True):
+        label = unused(name, found)
         found[label] = System(label, group[0].preset, group[0].design, _shared(group), _trials(group))
     for system in curves:
         label = unused(system.label, found)
@@ -244,10 +241,6 @@ def _key(run: Run, without: Sequence[str] = ()) -> str:
 
 def _given(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.given.items() if name != "seed"}
-
-
-def _family(run: Run) -> tuple[str, str]:
-    return run.preset, str(run.design or "")
 
 
 def _shared(group: Sequence[Run]) -> dict[str, Any]:
@@ -283,15 +276,25 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _label(group: Sequence[Run], siblings: Sequence[Mapping[str, Any]]) -> str:
-    """The preset, the design change, and the first few settings that tell it from its siblings or its preset."""
-    run, own = group[0], _shared(group)
-    names = sorted(set().union(*siblings) - set(TASK_FIELDS)) + [name for name in TASK_FIELDS if name in own]
-    unlike = [name for name in names if len({str(each.get(name, "unset")) for each in siblings}) > 1]
-    told = {name: own.get(name, "unset") for name in unlike if name not in ("task", "dataset")} | _given(run)
-    parts = [f"{name} {value}" for name, value in told.items()]
+def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """The preset, the design change and what was set by hand; where that tells no difference, what does."""
+    plain = [_label(group[0], _given(group[0])) for group in groups]
+    labels = []
+    for group, name in zip(groups, plain, strict=True):
+        alike = [_shared(other) for other, same in zip(groups, plain, strict=True) if same == name]
+        fields = sorted(set().union(*alike) - {"task", "dataset"})
+        unlike = [field for field in fields if len({str(each.get(field, "unset")) for each in alike}) > 1]
+        own = _shared(group)
+        labels.append(_label(group[0], {field: own.get(field, "unset") for field in unlike} | _given(group[0])))
+    return labels
+
+
+def _label(run: Run, told: Mapping[str, Any]) -> str:
+    shown = [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in told.items()
+    ]
     design = [f"design {run.design}"] if run.design else []
-    return ", ".join([run.preset, *design, *parts[:3], *(["…"] if len(parts) > 3 else [])])
+    return ", ".join([run.preset, *design, *shown[:3], *(["…"] if len(shown) > 3 else [])])
 
 
 def unused(name: str, taken: Iterable[str]) -> str:

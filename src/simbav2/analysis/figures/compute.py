@@ -11,6 +11,7 @@ from simbav2.analysis.figures.points import (
     SCORE,
     annotate,
     common_ground,
+    cost_axis,
     draw_point,
     on,
     our_point,
@@ -18,12 +19,11 @@ from simbav2.analysis.figures.points import (
 )
 from simbav2.analysis.plots import (
     COLUMN,
-    ENTRY,
     PAGE,
     THEME,
     Drawn,
     legend,
-    new_figure,
+    panels,
     save,
 )
 from simbav2.analysis.scores import System
@@ -41,36 +41,35 @@ def draw_compute(found: Sequence[System], folder: Path) -> Drawn | None:
         return None
     timed = any(math.isfinite(point.hours) for point in ours.values())
     published = published_points(ids)
-    rows = -(-(len(ours) + len(published)) // (2 if timed else 1))
-    figure = new_figure(PAGE if timed else COLUMN, 2.4 + ENTRY * rows)
-    panels = figure.subplots(1, 2 if timed else 1, squeeze=False, sharey=True)[0]
+    many = 2 if timed else 1
+    figure, (row,) = panels(
+        1, many, PAGE if timed else COLUMN, 1.9, len(ours) + len(published), many, True, sharey=True
+    )
     lines: dict[str, Line2D] = {}
     for (label, each), dash in zip(published.items(), ("-", "--"), strict=False):
         x, y = [point.training for point in each], [point.score for point in each]
         colour = THEME["muted"]
-        (lines[label],) = panels[0].plot(x, y, linestyle=dash, marker="*", markersize=6, color=colour, linewidth=1)
+        (lines[label],) = row[0].plot(x, y, linestyle=dash, marker="*", markersize=6, color=colour, linewidth=1)
         for point in each:
-            annotate(panels[0], point.note, point.training, point.score)
+            annotate(row[0], point.note, point.training, point.score)
     for index, point in ours.items():
-        lines[point.label] = draw_point(panels[0], index, point.training, point)
-        annotate(panels[0], point.note, point.training, point.score)
+        lines[point.label] = draw_point(row[0], index, point.training, point)
+        annotate(row[0], point.note, point.training, point.score)
         if timed:
-            draw_point(panels[1], index, point.hours, point)
-    panels[0].set_xlabel("training compute of a run (FLOP)")
-    panels[0].set_ylabel(SCORE)
-    panels[0].set_title(on(ids))
+            draw_point(row[1], index, point.hours, point)
+    every = [*ours.values(), *(point for each in published.values() for point in each)]
+    cost_axis(row[0], "training compute of a run (FLOP)", [point.training for point in every])
+    row[0].set_ylabel(SCORE)
+    row[0].set_title(on(ids))
     if timed:
-        panels[1].set_xlabel("measured time of a run (hours)")
-        panels[1].set_title("on the machine of each run")
-    for axes in panels:
-        axes.set_xscale("log")
-        axes.margins(0.12)
-    legend(figure, lines, "small numbers: updates per decision", columns=2 if timed else 1)
+        cost_axis(row[1], "measured time of a run (hours)", [point.hours for point in ours.values()])
+        row[1].set_title("on the machine of each run")
+    legend(figure, lines, "small numbers: updates per decision", columns=many)
     return Drawn(
         "compute",
         "Compute and performance (figure 1)",
         f"Mean normalised score {on(ids)} against the compute of training one run, counted from the config,"
-        " and against measured time. Bars: 95 % interval by the stratified bootstrap. Grey stars: the values of the"
-        " paper on the same tasks after 1M steps, their compute counted the same way.",
+        " and against measured time. Bars: 95 % interval by the stratified bootstrap. Grey stars: the values of"
+        " the paper on the same tasks after 1M steps, their compute counted the same way.",
         save(figure, folder / "compute"),
     )

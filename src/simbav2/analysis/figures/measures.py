@@ -11,13 +11,13 @@ import numpy as np
 from simbav2.analysis import aggregate
 from simbav2.analysis.aggregate import Floats
 from simbav2.analysis.plots import (
-    ENTRY,
     PAGE,
     SERIES,
     THEME,
     Drawn,
     legend,
-    new_figure,
+    log_axis,
+    panels,
     save,
     steps_axis,
 )
@@ -35,7 +35,7 @@ MEASURES = {
     "feature_norm": "feature norm",
     "parameter_norm": "parameter norm",
     "gradient_norm": "gradient norm",
-    "effective_learning_rate": "effective learning rate",
+    "effective_learning_rate": "effective lr",
 }
 PARTS = {"encoder": "-", "predictor": (0, (2, 1.2))}
 
@@ -46,34 +46,33 @@ def draw_measures(found: Sequence[System], folder: Path) -> Drawn | None:
     suites = [suite for suite in SUITES if any(_measured(system, [suite]) for system in places.values())]
     if not suites:
         return None
-    figure = new_figure(PAGE, 1.5 * len(suites) + 0.5 + ENTRY * (-(-len(places) // 2) + 1))
-    grid = figure.subplots(len(suites), 5, squeeze=False)
+    figure, grid = panels(len(suites), 5, PAGE, 0.95, len(places) + len(PARTS), 2, titled=True)
     lines: dict[str, Line2D] = {}
-    for suite, panels in zip(suites, grid, strict=True):
+    for suite, row in zip(suites, grid, strict=True):
         for index, system in places.items():
             runs = _measured(system, [suite])
             curve = suite_curve(system, [task for task in system.trials if _suite(task) == suite])
             if not runs or curve is None:
                 continue
             colour = SERIES[index % len(SERIES)]
-            panels[0].fill_between(curve.env_step, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-            (lines[system.label],) = panels[0].plot(curve.env_step, curve.mean, color=colour, linewidth=1.2)
-            for axes, name in zip(panels[1:], MEASURES, strict=True):
+            row[0].fill_between(curve.env_step, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+            (lines[system.label],) = row[0].plot(curve.env_step, curve.mean, color=colour, linewidth=1.2)
+            for axes, name in zip(row[1:], MEASURES, strict=True):
                 for part, dash in PARTS.items():
                     _draw_measure(axes, [run.measures.get(f"critic/{part}/{name}") for run in runs], colour, dash)
-        panels[0].set_ylabel(TITLES[suite])
-        for axes, title in zip(panels, ("normalised score", *MEASURES.values()), strict=True):
+        row[0].set_ylabel(TITLES[suite])
+        for axes, title in zip(row, ("normalised score", *MEASURES.values()), strict=True):
             axes.set_title(title, fontsize=7)
             axes.tick_params(labelsize=6)
             steps_axis(axes)
-        for axes in panels[1:]:
+        for axes in row[1:]:
             axes.set_yscale("log")
+            log_axis(axes.yaxis, *axes.get_ylim())
     for part, dash in PARTS.items():
         (lines[f"{part} of the critic"],) = grid[0, 0].plot(
             [], [], color=THEME["ink"], linestyle=dash, linewidth=1
         )
-    figure.supxlabel("simulator steps", fontsize=7.5)
-    legend(figure, lines, columns=2)
+    legend(figure, lines, "over simulator steps; shaded: 95 % interval over runs", columns=2)
     return Drawn(
         "measures",
         "Training measures (figure 4)",
@@ -100,7 +99,7 @@ def _draw_measure(axes: Axes, measures: Sequence[Measure | None], colour: str, d
     if not known:
         return
     low, high = (max(each.env_step[0] for each in known), min(each.env_step[-1] for each in known))
-    steps: Floats = np.linspace(low, high, 60)
+    steps: Floats = np.linspace(low, high, 40)
     values = np.array([np.interp(steps, each.env_step, each.value) for each in known])
     if len(known) > 1:
         band = aggregate.bootstrap_band([values], np.random.default_rng(0), samples=300)

@@ -13,6 +13,7 @@ from simbav2.analysis.compute import Compute, published_compute, training_comput
 from simbav2.analysis.plots import (
     SERIES,
     THEME,
+    log_axis,
     look,
 )
 from simbav2.analysis.published import UTD, task_scores
@@ -56,7 +57,7 @@ def run_compute(run: Run) -> Compute | None:
 def common_ground(found: Sequence[System]) -> tuple[tuple[System, ...], tuple[str, ...]]:
     """The systems and the tasks they all have, so that as much as possible can be compared."""
     best: tuple[tuple[System, ...], tuple[str, ...]] = ((), ())
-    for system in found:
+    for system in (each for each in found if each.runs):
         ids = system.covered(suite_tasks("all"))
         able = tuple(other for other in found if ids and other.covered(ids) == ids)
         if len(able) * len(ids) > len(best[0]) * len(best[1]):
@@ -115,6 +116,19 @@ def published_points(ids: Sequence[str]) -> dict[str, list[Point]]:
         if point is not None:
             points.setdefault(point.label, []).append(point)
     return points
+
+
+def cost_axis(axes: Axes, label: str, costs: Sequence[float]) -> None:
+    """A logarithmic axis of cost, with room around a single point too."""
+    known = [cost for cost in costs if math.isfinite(cost) and cost > 0]
+    axes.set_xscale("log")
+    if known:
+        low, high = min(known), max(known)
+        room = max(1.2, (high / low) ** 0.12)
+        axes.set_xlim(low / room, high * room)
+        log_axis(axes.xaxis, low / room, high * room)
+    axes.set_xlabel(label)
+    axes.margins(y=0.14)
 
 
 def draw_point(axes: Axes, index: int, x: float, point: Point) -> Line2D:

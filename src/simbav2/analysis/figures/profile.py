@@ -15,12 +15,11 @@ from simbav2.analysis.figures.points import (
 )
 from simbav2.analysis.plots import (
     COLUMN,
-    ENTRY,
     SERIES,
     Drawn,
     legend,
     look,
-    new_figure,
+    panels,
     save,
 )
 from simbav2.analysis.scores import System
@@ -37,8 +36,7 @@ def draw_profile(found: Sequence[System], folder: Path) -> Drawn | None:
     scores = {index: system.scores(ids, holes=True).values for index, system in places.items()}
     top = max(1.0, max(float(np.nanmax(values)) for values in scores.values()))
     thresholds = np.linspace(0, 1.05 * top, 120)
-    figure = new_figure(COLUMN, 2.2 + ENTRY * len(places))
-    axes = figure.add_subplot()
+    figure, ((axes,),) = panels(1, 1, COLUMN, 1.8, len(places))
     lines = {}
     for index, values in scores.items():
         profile = aggregate.performance_profile(values, thresholds)

@@ -15,19 +15,19 @@ from simbav2.analysis.figures.points import (
     SCORE,
     UTD_FIELD,
     annotate,
+    cost_axis,
     on,
     our_point,
 )
 from simbav2.analysis.plots import (
     COLUMN,
-    ENTRY,
     PAGE,
     SERIES,
     THEME,
     Drawn,
     legend,
     look,
-    new_figure,
+    panels,
     save,
     short,
 )
@@ -47,19 +47,20 @@ SCALING = {"critic.width": "critic width", "critic.depth": "critic depth", UTD_F
 def draw_scaling(found: Sequence[System], field: str, folder: Path) -> Drawn | None:
     """The figures of width, depth and update scaling: one panel per suite, one line per family of systems."""
     families = scaling_families(found, field)
-    panels: dict[str, dict[str, dict[float, tuple[System, tuple[str, ...]]]]] = {}
+    parts: dict[str, dict[str, dict[float, tuple[System, tuple[str, ...]]]]] = {}
     for suite in SUITES:
         for label, family in families.items():
             shared = set.intersection(*(set(system.covered(suite_tasks(suite))) for system in family.values()))
             if shared:
                 ids = tuple(task for task in suite_tasks(suite) if task in shared)
-                panels.setdefault(suite, {})[label] = {value: (system, ids) for value, system in family.items()}
-    if not panels:
+                parts.setdefault(suite, {})[label] = {value: (system, ids) for value, system in family.items()}
+    if not parts:
         return None
     labels = list(families)
-    figure = new_figure(max(COLUMN, min(PAGE, 2.3 * len(panels))), 2.2 + ENTRY * (len(labels) + 1))
+    width = max(COLUMN, min(PAGE, 2.3 * len(parts)))
+    figure, (row,) = panels(1, len(parts), width, 1.7, len(labels) + (field == UTD_FIELD), titled=True)
     lines: dict[str, Line2D] = {}
-    for axes, (suite, own) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+    for axes, (suite, own) in zip(row, parts.items(), strict=True):
         for label, members in own.items():
             index = labels.index(label)
             x, y = [], []
@@ -79,10 +80,9 @@ def draw_scaling(found: Sequence[System], field: str, folder: Path) -> Drawn | N
             (lines["SimbaV2 (paper)"],) = axes.plot(
                 list(map(float, UTD)), means, "--*", color=THEME["muted"], linewidth=1
             )
-        axes.set_xscale("log")
-        axes.margins(0.12)
+        sizes = [each for line in axes.lines for each in np.asarray(line.get_xdata(), float)]
+        cost_axis(axes, SCALING[field] if field == UTD_FIELD else "parameters of the critic", sizes)
         axes.set_title(f"{TITLES[suite]}, {on(ids)[3:]}")
-        axes.set_xlabel(SCALING[field] if field == UTD_FIELD else "parameters of the critic")
     figure.axes[0].set_ylabel(SCORE)
     legend(figure, lines, f"small numbers: {SCALING[field]}")
     name = {"critic.width": "width", "critic.depth": "depth", UTD_FIELD: "updates"}[field]

@@ -14,19 +14,19 @@ from simbav2.analysis.figures.points import (
     SCORE,
     annotate,
     common_ground,
+    cost_axis,
     draw_point,
     our_point,
     published_points,
 )
 from simbav2.analysis.plots import (
-    ENTRY,
     PAGE,
     SERIES,
     THEME,
     Drawn,
     legend,
     look,
-    new_figure,
+    panels,
     save,
 )
 from simbav2.analysis.published import systems, task_scores
@@ -50,35 +50,38 @@ def draw_summary(found: Sequence[System], folder: Path) -> Drawn | None:
     if len(spanned(ids)) > 1:
         suites["all"] = list(ids)
     peers = [name for name in systems("full") if not math.isnan(normalized_mean(task_scores("full", name), ids))]
-    figure = new_figure(PAGE, 4.4 + ENTRY * (-(-len(places) // 2)))
-    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.15), squeeze=False)[:, 0]
-    lines = _draw_bars(top.add_subplot(), places, suites, peers)
+    figure, grid = panels(2, 2, PAGE, 1.7, len(places), 2)
+    for axes in grid[0]:  # the first row is one wide panel
+        axes.remove()
+    top = figure.add_subplot(grid[0, 0].get_gridspec()[0, :])
+    lines = _draw_bars(top, places, suites, peers)
     points = {index: our_point(system, ids) for index, system in places.items()}
     ours = {index: point for index, point in points.items() if point is not None}
     published = [point for each in published_points(ids).values() for point in each if point.note == "2"]
-    training, acting = bottom.subplots(1, 2, sharey=True)
+    training, acting = grid[1]
     timed = bool(ours) and all(math.isfinite(point.milliseconds) for point in ours.values())
     for index, point in ours.items():
         draw_point(training, index, point.training, point)
         draw_point(acting, index, point.milliseconds if timed else point.action, point)
     for point in published:
-        for axes, x in ((training, point.training), (acting, math.nan if timed else point.action)):
-            axes.plot([x], [point.score], "*", color=THEME["muted"], markersize=6)
-            if math.isfinite(x):
+        for axes, x in ((training, point.training), (acting, point.action)):
+            if axes is training or not timed:
+                axes.plot([x], [point.score], "*", color=THEME["muted"], markersize=6)
                 annotate(axes, point.label, x, point.score)
-    training.set_xlabel("training compute of a run (FLOP)")
+    acts = [point.milliseconds if timed else point.action for point in ours.values()]
+    acts += [] if timed else [point.action for point in published]
+    cost_axis(
+        training, "training compute of a run (FLOP)", [point.training for point in (*ours.values(), *published)]
+    )
+    cost_axis(acting, "time of one action (ms)" if timed else "compute of one action (FLOP)", acts)
     training.set_ylabel(SCORE)
     training.set_title("(b) training")
-    acting.set_xlabel("time of one action (ms)" if timed else "compute of one action (FLOP)")
     acting.set_title("(c) inference")
-    for axes in (training, acting):
-        axes.set_xscale("log")
-        axes.margins(0.15)
-    legend(bottom, lines, columns=2)
+    legend(figure, lines, columns=2)
     return Drawn(
         "summary",
         "Benchmark summary (figure 2)",
-        "(a) Mean normalised score by suite on the tasks that were run (their number under each suite), beside the"
+        "(a) Mean normalised score by suite on the tasks that were run (their number in parentheses), beside the"
         " systems that the paper has values for on all of them; bars: 95 % interval by the stratified bootstrap."
         " (b, c) The same score against the cost of training and of acting.",
         save(figure, folder / "summary"),
@@ -114,7 +117,7 @@ def _draw_bars(
                 "color": THEME["ink"],
             }
             axes.annotate(name, (x, 0), (0, 2), textcoords="offset points", **words)
-    labels = [f"{TITLES[suite]}\n{len(ids)} task{'s' * (len(ids) != 1)}" for suite, ids in suites.items()]
+    labels = [f"{TITLES[suite]} ({len(ids)})" for suite, ids in suites.items()]
     axes.set_xticks(range(len(suites)), labels)
     axes.set_ylabel(SCORE)
     axes.set_title("(a) performance; grey: the paper's values")
