@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 MARKERS = "osD^v"
+HATCHES = ("", "///", "...", "xxx", "---")  # of bars
 THEME = {
     "card": "#ffffff",
     "ink": "#1b1f24",

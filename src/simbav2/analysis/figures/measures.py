@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from simbav2.analysis.plots import (
     Drawn,
     legend,
     log_axis,
+    look,
     panels,
     save,
     steps_axis,
@@ -56,10 +57,10 @@ def draw_measures(found: Sequence[System], folder: Path) -> Drawn | None:
                 continue
             colour = SERIES[index % len(SERIES)]
             row[0].fill_between(curve.env_step, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-            (lines[system.label],) = row[0].plot(curve.env_step, curve.mean, color=colour, linewidth=1.2)
+            (lines[system.label],) = row[0].plot(curve.env_step, curve.mean, **_line(index, "-", len(curve)))
             for axes, name in zip(row[1:], MEASURES, strict=True):
                 for part, dash in PARTS.items():
-                    _draw_measure(axes, [run.measures.get(f"critic/{part}/{name}") for run in runs], colour, dash)
+                    _draw_measure(axes, [run.measures.get(f"critic/{part}/{name}") for run in runs], index, dash)
         row[0].set_ylabel(TITLES[suite])
         for axes, title in zip(row, ("normalised score", *MEASURES.values()), strict=True):
             axes.set_title(title, fontsize=7)
@@ -93,7 +94,7 @@ def _measured(system: System, suites: Sequence[str]) -> list[Run]:
     ]
 
 
-def _draw_measure(axes: Axes, measures: Sequence[Measure | None], colour: str, dash: object) -> None:
+def _draw_measure(axes: Axes, measures: Sequence[Measure | None], index: int, dash: object) -> None:
     """The mean over runs, where all of them were measured."""
     known = [measure for measure in measures if measure is not None and len(measure.value)]
     if not known:
@@ -103,5 +104,10 @@ def _draw_measure(axes: Axes, measures: Sequence[Measure | None], colour: str, d
     values = np.array([np.interp(steps, each.env_step, each.value) for each in known])
     if len(known) > 1:
         band = aggregate.bootstrap_band([values], np.random.default_rng(0), samples=300)
-        axes.fill_between(steps, *band, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(steps, values.mean(0), color=colour, linestyle=dash, linewidth=1.2)
+        axes.fill_between(steps, *band, color=SERIES[index % len(SERIES)], alpha=0.18, linewidth=0)
+    axes.plot(steps, values.mean(0), **_line(index, dash, len(steps)))
+
+
+def _line(index: int, dash: object, points: int) -> dict[str, Any]:
+    """Dashes tell the parts of the critic apart here, so markers must do for the systems."""
+    return {**look(index), "linestyle": dash, "linewidth": 1.2, "markevery": max(1, points // 4)}

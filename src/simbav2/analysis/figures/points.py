@@ -142,9 +142,9 @@ def annotate(axes: Axes, words: str, x: float, y: float) -> None:
     axes.annotate(
         words,
         (x, y),
-        (0, -4),
+        (4, -2),
         textcoords="offset points",
-        ha="center",
+        ha="left",
         va="top",
         color=THEME["muted"],
         fontsize=6.5,

@@ -18,6 +18,7 @@ from simbav2.analysis.figures.points import (
     cost_axis,
     on,
     our_point,
+    run_compute,
 )
 from simbav2.analysis.plots import (
     COLUMN,
@@ -46,7 +47,11 @@ SCALING = {"critic.width": "critic width", "critic.depth": "critic depth", UTD_F
 
 def draw_scaling(found: Sequence[System], field: str, folder: Path) -> Drawn | None:
     """The figures of width, depth and update scaling: one panel per suite, one line per family of systems."""
-    families = scaling_families(found, field)
+    families = {
+        label: family
+        for label, family in scaling_families(found, field).items()
+        if all(run_compute(run) is not None for system in family.values() for run in system.runs)
+    }
     parts: dict[str, dict[str, dict[float, tuple[System, tuple[str, ...]]]]] = {}
     for suite in SUITES:
         for label, family in families.items():
@@ -82,6 +87,8 @@ def draw_scaling(found: Sequence[System], field: str, folder: Path) -> Drawn | N
             )
         sizes = [each for line in axes.lines for each in np.asarray(line.get_xdata(), float)]
         cost_axis(axes, SCALING[field] if field == UTD_FIELD else "parameters of the critic", sizes)
+        if field == UTD_FIELD:
+            axes.set_xticks(sorted(set(sizes)), [f"{each:g}" for each in sorted(set(sizes))])
         axes.set_title(f"{TITLES[suite]}, {on(ids)[3:]}")
     figure.axes[0].set_ylabel(SCORE)
     legend(figure, lines, f"small numbers: {SCALING[field]}")

@@ -20,6 +20,7 @@ from simbav2.analysis.figures.points import (
     published_points,
 )
 from simbav2.analysis.plots import (
+    HATCHES,
     PAGE,
     SERIES,
     THEME,
@@ -100,7 +101,15 @@ def _draw_bars(
             score = float(aggregate.mean(values))
             low, high = aggregate.bootstrap_interval(values, aggregate.mean, np.random.default_rng(0))
             x = place + (order - (many - 1) / 2) * width
-            axes.bar(x, score, 0.9 * width, color=SERIES[index % len(SERIES)], linewidth=0)
+            axes.bar(
+                x,
+                score,
+                0.9 * width,
+                color=SERIES[index % len(SERIES)],
+                hatch=HATCHES[index % len(HATCHES)],
+                edgecolor=THEME["card"],
+                linewidth=0,
+            )
             if math.isfinite(low):
                 axes.plot([x, x], [low, high], color=THEME["ink"], linewidth=0.8)
         (lines[system.label],) = axes.plot([], [], **{**look(index), "linestyle": "none"})

@@ -59,7 +59,7 @@ def utd_table(systems: Sequence[System]) -> Table | None:
         title="Scaling of updates",
         caption="Final return or success by updates per decision, with its 95 % interval; first the paper's.",
         ids=ids,
-        published={f"paper, {utd} per decision": task_scores("utd", variant=utd) for utd in UTD},
+        published={f"published, {utd} per decision": task_scores("utd", variant=utd) for utd in UTD},
         printed={},
         ours=ours,
     )
