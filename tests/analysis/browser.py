@@ -114,7 +114,13 @@ def chromium(profile: Path) -> Iterator[Page]:
     assert program is not None
     its_input, to_browser = os.pipe()
     from_browser, its_output = os.pipe()
-    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    words = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
     words += ["--remote-debugging-pipe", f"--user-data-dir={profile}", "--hide-scrollbars"]
     null = os.open(os.devnull, os.O_RDWR)
     # Chromium reads commands from file 3 and answers on file 4.

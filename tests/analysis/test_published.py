@@ -11,7 +11,15 @@ import pytest
 
 from simbav2.analysis import aggregate
 from simbav2.analysis.curve_files import read_curves
-from simbav2.analysis.published import DESIGNS, aggregates, notes, offline_scores, published_score, systems, task_scores
+from simbav2.analysis.published import (
+    DESIGNS,
+    aggregates,
+    notes,
+    offline_scores,
+    published_score,
+    systems,
+    task_scores,
+)
 from simbav2.analysis.studies.suites import normalized_mean, suite_tasks
 from simbav2.envs.tasks import SUITES
 
@@ -23,7 +31,9 @@ DOCUMENT = (ROOT / "docs" / "published-numbers.md").read_text(encoding="utf-8")
 def test_published_values_are_found_by_task_id():
     assert published_score("dmc/cheetah-run")[:3] == (920, 918, 922)
     assert published_score("dmc/dog-run")[:3] == (562, 516, 608)
-    assert published_score("myosuite/myo-key-turn-hard")[:3] == pytest.approx((0.62, 0.427, 0.813))  # in percent there
+    assert published_score("myosuite/myo-key-turn-hard")[:3] == pytest.approx(
+        (0.62, 0.427, 0.813)
+    )  # in percent there
     assert published_score("hbench/h1-walk")[:3] == (845, 840, 850)  # printed as h1-walk-v0
     assert published_score("Pendulum-v1") is None
 
@@ -43,7 +53,9 @@ def test_values_task_by_task_give_the_means_of_table_1(utd, means):
 def disagreements():
     """Printed means of a suite that differ from the mean of their task rows by more than 0.003."""
     tables = [("full", name, "") for name in systems("full")]
-    tables += [("utd", "SimbaV2", utd) for utd in "1248"] + [("design", "SimbaV2", letter) for letter in ("", *DESIGNS)]
+    tables += [("utd", "SimbaV2", utd) for utd in "1248"] + [
+        ("design", "SimbaV2", letter) for letter in ("", *DESIGNS)
+    ]
     for table, system, variant in tables:
         for suite, printed in aggregates(table, variant).get(system, {}).items():
             found = normalized_mean(task_scores(table, system, variant), suite_tasks(suite))

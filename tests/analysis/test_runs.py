@@ -136,7 +136,10 @@ def test_warnings_come_from_the_summary_or_from_the_file_they_are_gathered_in(ma
 
 def test_measures_are_read_where_they_were_taken(make_run):
     folder = make_run({1: [1.0]})
-    lines = ['{"env_step": 1, "q": 0.5, "name": "x"}', '{"env_step": 2, "q": NaN, "critic/encoder/feature_norm": 1.5}']
+    lines = [
+        '{"env_step": 1, "q": 0.5, "name": "x"}',
+        '{"env_step": 2, "q": NaN, "critic/encoder/feature_norm": 1.5}',
+    ]
     (folder / "metrics.jsonl").write_text("\n".join(lines) + '\n{"env_step": 3, "q"')
     measures = read_run(folder).measures
     assert set(measures) == {"q", "critic/encoder/feature_norm"}
@@ -144,7 +147,7 @@ def test_measures_are_read_where_they_were_taken(make_run):
     np.testing.assert_array_equal(measures["critic/encoder/feature_norm"].env_step, [2])
 
 
-@pytest.mark.parametrize("text", ["nonsense\n", '[1]\n', '{"q": 1}\n'])
+@pytest.mark.parametrize("text", ["nonsense\n", "[1]\n", '{"q": 1}\n'])
 def test_damaged_measures_do_not_cost_the_run(make_run, text):
     folder = make_run({1: [1.0]})
     (folder / "metrics.jsonl").write_text(text)

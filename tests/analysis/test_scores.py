@@ -54,7 +54,9 @@ def test_only_runs_that_differ_in_the_seed_alone_are_averaged(make_run):
         {"critic": {"width": 128}, "design": "a"},
     ]
     runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(settings)]
-    found = {system.label: {task: len(trials) for task, trials in system.trials.items()} for system in systems(runs)}
+    found = {
+        system.label: {task: len(trials) for task, trials in system.trials.items()} for system in systems(runs)
+    }
     assert found == {
         "paper": {"dmc/walker-walk": 1},
         "quick, critic.width 128, versions.mujoco 3.5.0": {"dmc/walker-walk": 1},

@@ -51,9 +51,7 @@ def test_the_papers_own_highlights_of_table_2_come_out():
     # (a) to (m) in the column of all tasks, as printed there.
     base = aggregates("ablation")["SimbaV2"]["all"].mean
     found = "".join(
-        {None: "-", "mild negative change": "b", "damaging change": "w"}[
-            mark and mark.name
-        ]
+        {None: "-", "mild negative change": "b", "damaging change": "w"}[mark and mark.name]
         for mark in (change_mark(aggregates("ablation", x)["SimbaV2"]["all"].mean, base) for x in "abcdefghijklm")
     )
     assert found == "ww--wbb-b----"
@@ -122,7 +120,10 @@ def test_scaling_of_updates_has_a_table(tmp_path):
         "paper, 1 per decision",
         "paper, 4 per decision",
     )
-    assert cells(table, "dmc/dog-run")["published, 8 per decision"].value == task_scores("utd", variant="8")["dmc/dog-run"].mean
+    assert (
+        cells(table, "dmc/dog-run")["published, 8 per decision"].value
+        == task_scores("utd", variant="8")["dmc/dog-run"].mean
+    )
 
 
 def test_the_full_table_has_all_tasks_and_aggregates(tmp_path):
@@ -166,7 +167,12 @@ def test_csv_is_tidy_and_inert():
     rows = list(csv.DictReader(io.StringIO(tables.tidy(TABLE))))
     assert len(rows) == 3  # the empty cell is left out
     assert rows[0]["row"] == f"'{HOSTILE}"  # no spreadsheet takes it for a formula
-    assert (rows[0]["value"], rows[0]["low"], rows[0]["high"], rows[0]["highlight"]) == ("1", "0.9", "1.1", "highest")
+    assert (rows[0]["value"], rows[0]["low"], rows[0]["high"], rows[0]["highlight"]) == (
+        "1",
+        "0.9",
+        "1.1",
+        "highest",
+    )
     assert (rows[1]["low"], rows[1]["ours"]) == ("", "0")
 
 

@@ -224,6 +224,8 @@ def _inline(figure: Drawn) -> str:
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{figure.name}-", svg)
     for name, colour in THEME.items():
         svg = svg.replace(colour, f"var(--{name})")
-    # Letters of all figures have about the size of the page's, however wide a figure is.
-    room = f' style="max-width: {1.7 * float(width[1]):.0f}px"' if width else ""
-    return svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"{room}', 1)
+    # Letters of all figures have about the size of the page's; on a phone a wide one is moved under the finger.
+    points = float(width[1]) if width else 0.0
+    room = f' style="min-width: {0.95 * points:.0f}px; max-width: {1.7 * points:.0f}px"'
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"{room}', 1)
+    return f'<div class="scroll">{svg}</div>'
