@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -26,9 +27,9 @@ def written(tmp_path_factory):
     odd = folder / "runs" / "odd"
     write_run(odd, find("dmc/dog-run"), 0, given=given, evaluations=5, lines=10, note=HOSTILE)
     (odd / "summary.json").unlink()
-    (odd / "failure.json").write_text('{"error": "%s", "env_step": 7}' % HOSTILE)
-    warning = '{"env_step": 3, "name": "dead-units", "text": "%s", "remedy": "reset"}\n'
-    (odd / "warnings.jsonl").write_text(warning % HOSTILE)
+    (odd / "failure.json").write_text(json.dumps({"error": HOSTILE, "env_step": 7}))
+    warning = {"env_step": 3, "name": "dead-units", "text": HOSTILE, "remedy": "reset"}
+    (odd / "warnings.jsonl").write_text(json.dumps(warning) + "\n")
     return report([folder / "runs"], folder / "out")[0]
 
 
@@ -89,9 +90,8 @@ def test_values_are_shown_under_the_pointer(page):
 
 
 def test_runs_are_filtered_by_words(page):
-    page.evaluate(
-        "(f => { f.value = 'failed dog'; f.dispatchEvent(new Event('input')); })(document.getElementById('filter'))"
-    )
+    page.evaluate("document.getElementById('filter').value = 'failed dog'")
+    page.evaluate("document.getElementById('filter').dispatchEvent(new Event('input'))")
     shown = page.evaluate(
         "[...document.querySelectorAll('#runs-table tbody tr:not([hidden])')].map(row => row.innerText)"
     )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from simbav2.training import checkpoint
 from simbav2.training.display import Display
@@ -138,6 +141,7 @@ class Recorder:
             "normalized_score": None if score is None else agent.task.normalized(score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
+            "seconds_per_action": _seconds_per_action(agent),
             "params_sha256": checkpoint.params_sha256(agent),
             "versions": versions(),
         }
@@ -158,3 +162,15 @@ class Recorder:
     def _append(self, name: str, values: Sequence[Any]) -> None:
         with open(self.folder / name, "a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(["" if value is None else value for value in values])
+
+
+def _seconds_per_action(agent: SimbaV2, times: int = 20) -> float:
+    """The median time of one decision for one observation, once `predict` is compiled."""
+    observation = np.zeros(agent.task.observation_size, np.float32)
+    agent.predict(observation)
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        agent.predict(observation)
+        took.append(time.perf_counter() - began)
+    return round(statistics.median(took), 6)
