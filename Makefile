@@ -10,8 +10,8 @@ DEMO ?= runs/report-demo
 DEMO_PRESETS ?= paper release quick
 DEMO_TASKS ?= dmc/cartpole-swingup mujoco/Hopper-v4
 DEMO_SEEDS ?= 0 1
-DEMO_ARGS ?= --env-steps 4000 --warmup-decisions 500 --actor.width 16 --critic.width 16 --schedule.log-every 250 \
-  --schedule.evaluate-every 500 --schedule.evaluation-episodes 3
+DEMO_ARGS ?= --env-steps 2000 --warmup-decisions 250 --actor.width 16 --critic.width 16 --schedule.log-every 250 \
+  --schedule.evaluate-every 500 --schedule.evaluation-episodes 2
 
 .PHONY: help install train report-demo test test-slow lint types format bench clean
 
