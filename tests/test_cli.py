@@ -36,6 +36,7 @@ def refused(capsys, *arguments: str) -> str:
         (["evaluate", "/nowhere", "--episodes", "0"], "at least 1"),
         (["resume", "/nowhere"], "holds no run"),
         (["report", "/nowhere"], "/nowhere"),
+        (["report", "/nowhere", "--watch", "0"], "at least 1"),
         (["tasks", "dmc-eazy"], "dmc-easy"),
         (["tasks", "--jason"], "--jason"),
         (["trian"], "trian"),

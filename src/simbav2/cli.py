@@ -137,6 +137,22 @@ def _parser() -> Parser:
     report.add_argument(
         "--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)"
     )
+    report.add_argument(
+        "--curves",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="add curves of other systems: a CSV file with exp_name,env_name,seed,metric,env_step,value",
+    )
+    report.add_argument(
+        "--watch",
+        type=int,
+        nargs="?",
+        const=30,
+        metavar="SECONDS",
+        help="make it anew while runs go on, looking every SECONDS (default: 30); the page reloads itself",
+    )
 
     listing = command("tasks", _tasks, "list the tasks of the benchmark")
     listing.add_argument("suite", nargs="?", metavar="SUITE", help="only this suite")
@@ -273,13 +289,20 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from simbav2.analysis.report import write_report
-    from simbav2.analysis.runs import read_runs
+    from simbav2.analysis.report import report, watch
 
-    runs, problems = read_runs(options.folders)
-    for problem in problems:
-        print(f"simbav2: {problem}", file=sys.stderr)
-    print(write_report(runs, options.out, problems))
+    if options.watch is not None and options.watch < 1:
+        raise InputError(f"--watch is {options.watch}; expected at least 1 second")
+    source = (options.folders, options.out, options.curves)
+    # Without --watch the same, but once.
+    made = watch(*source, options.watch) if options.watch else (report(*source)[:2],)
+    try:
+        for page, problems in made:
+            for problem in problems:
+                print(f"simbav2: {problem}", file=sys.stderr)
+            print(page, flush=True)
+    except KeyboardInterrupt:
+        return STOPPED
     return 0
 
 

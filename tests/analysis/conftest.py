@@ -25,6 +25,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         finished: bool = True,
         success: float | None = None,
         mujoco: str = "3.6.0",
+        summary: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Path:
         config = {
@@ -50,8 +51,8 @@ def make_run(tmp_path: Path) -> MakeRun:
             f"1000,500,0,,\n{last},{last // 2},{last},12.5,81.25\n"
         )
         if finished:
-            summary = {"env_steps": last, "seconds": 492.0, "updates_per_second": 81.25}
-            (folder / "summary.json").write_text(json.dumps(summary))
+            written = {"env_steps": last, "seconds": 492.0, "updates_per_second": 81.25, **(summary or {})}
+            (folder / "summary.json").write_text(json.dumps(written))
         return folder
 
     return make

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from simbav2.diagnostics import parameter_counts
 from simbav2.training import checkpoint, divergence, symptoms
@@ -157,6 +160,7 @@ class Recorder:
             "normalized_score": None if score is None else agent.task.normalized(score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
+            "seconds_per_action": _seconds_per_action(agent),
             "params_sha256": checkpoint.params_sha256(agent),
             "parameters": counts._asdict(),
             "measures": {name: value for name, value in self.watch.now.items() if "/" in name},
@@ -204,3 +208,15 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
 def _lines(file: Path) -> list[dict[str, Any]]:
     with damage(file):
         return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def _seconds_per_action(agent: SimbaV2, times: int = 20) -> float:
+    """The median time of one decision for one observation, once `predict` is compiled."""
+    observation = np.zeros(agent.task.observation_size, np.float32)
+    agent.predict(observation)
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        agent.predict(observation)
+        took.append(time.perf_counter() - began)
+    return round(statistics.median(took), 6)
