@@ -86,11 +86,11 @@ def write_report(
         refresh_seconds=refresh_seconds,
     )
     (folder / "report.md").write_text(_markdown(content, made, found), encoding="utf-8")
+    _write_results(found, folder / "results.csv")
     # Last, and all at once: where the page is, the whole report is.
     beside = folder / ".index.html.tmp"
     beside.write_text(html(content), encoding="utf-8")
     beside.replace(folder / "index.html")
-    _write_results(found, folder / "results.csv")
     return folder / "index.html"
 
 
