@@ -16,11 +16,11 @@ SETTINGS = {
     "env-steps": 100_000_000,
     "actor.width": 32,
     "critic.width": 32,
-    "replay.capacity": 10_000,  # full before the warm-up is over, so that it does not count as growth
+    "replay.capacity": 3_000,  # full before the warm-up is over, so that it does not count as growth
     "schedule.log-every": 500,
-    "schedule.evaluate-every": 10_000,
+    "schedule.evaluate-every": 5_000,
     "schedule.evaluation-episodes": 2,
-    "schedule.checkpoint-every": 2_000,
+    "schedule.checkpoint-every": 1_000,
 }
 
 
