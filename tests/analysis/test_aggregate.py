@@ -73,7 +73,7 @@ def test_probability_of_improvement_of_shifted_normals():
 def test_runs_are_drawn_within_their_task():
     scores = np.arange(6.0).reshape(3, 2)
     drawn = aggregate.resample(scores, generator(), 500)
-    assert drawn.shape == (500, 3, 2)
+    assert drawn.shape == (500, 2, 2)  # one run less than there are
     assert set(drawn[..., 0].flat) == {0.0, 2.0, 4.0}
     assert set(drawn[..., 1].flat) == {1.0, 3.0, 5.0}
     # Tasks are drawn on their own: the runs of one row need not belong together.
@@ -81,16 +81,16 @@ def test_runs_are_drawn_within_their_task():
 
 
 def test_holes_stay_holes_when_runs_are_drawn():
-    drawn = aggregate.resample(np.array([[NAN, 1.0], [7.0, 2.0]]), generator(), 100)
+    drawn = aggregate.resample(np.array([[NAN, 1.0], [7.0, 2.0], [NAN, 3.0]]), generator(), 100)
     np.testing.assert_array_equal(np.isfinite(drawn).sum(1), np.full((100, 2), [1, 2]))
-    assert set(drawn[np.isfinite(drawn)]) == {7.0, 1.0, 2.0}
+    assert set(drawn[np.isfinite(drawn)]) == {7.0, 1.0, 2.0, 3.0}
 
 
 def test_the_bootstrap_has_the_variance_of_its_closed_form():
-    # The mean over T tasks of n draws with replacement has variance sum(s^2) / (n T^2), s^2 over n.
+    # The mean over T tasks of n runs has variance sum(s^2) / (n T^2), with the unbiased s^2.
     scores = np.random.default_rng(3).standard_normal((10, 57))
     means = aggregate.mean(aggregate.resample(scores, generator(), 20_000))
-    expected = scores.var(axis=0).sum() / (10 * 57**2)
+    expected = scores.var(axis=0, ddof=1).sum() / (10 * 57**2)
     assert means.var() == pytest.approx(expected, rel=0.05)
 
 

@@ -73,13 +73,18 @@ def probability_of_improvement(ours: Floats, theirs: Floats) -> Floats:
 
 
 def resample(scores: Floats, generator: np.random.Generator, samples: int) -> Floats:
-    """Bootstrap samples [samples, runs, tasks]: runs are drawn with replacement, for each task on its own."""
-    runs, tasks = scores.shape
+    """Bootstrap samples [samples, runs - 1, tasks]: runs are drawn with replacement, for each task on its own.
+
+    Of n runs n - 1 are drawn (Rao and Wu's rescaled bootstrap). Drawing n would make the variance of a mean too
+    small by (n - 1) / n, a factor of one half with two runs.
+    """
     counts = np.isfinite(scores).sum(0)
+    draws = np.maximum(counts - 1, np.minimum(counts, 1))
+    runs, tasks = int(draws.max(initial=0)), scores.shape[1]
     dense = np.take_along_axis(scores, np.argsort(~np.isfinite(scores), axis=0, kind="stable"), axis=0)
     drawn = (generator.random((samples, runs, tasks)) * counts).astype(np.intp)
     picked = dense[drawn, np.arange(tasks)]
-    holes = np.arange(runs)[:, None] >= counts
+    holes = np.arange(runs)[:, None] >= draws
     if holes.any():
         picked[:, holes] = np.nan
     return picked
@@ -94,8 +99,8 @@ def bootstrap_interval(
 ) -> Interval:
     """The percentile interval of `statistic`, by the stratified bootstrap over runs.
 
-    Unknown (NaN) where no task has two runs: one run says nothing about the next. With ten runs of a task it
-    holds the truth about as often as it says; with fewer it is too narrow (`docs/report.md` has the figures).
+    Unknown (NaN) where no task has two runs: one run says nothing about the next. Over many tasks it holds the
+    truth about as often as it says; of a single task with few runs less often (`docs/report.md` has the figures).
     """
     if np.isfinite(scores).sum(0).max(initial=0) < 2:
         return Interval(math.nan, math.nan)
@@ -133,7 +138,8 @@ def bootstrap_band(
     means: Floats = np.zeros(1)
     for runs in curves:
         count = len(runs)
-        weights = generator.multinomial(count, np.full(count, 1 / count), size=samples) / count
+        draws = max(count - 1, 1)  # as in `resample`
+        weights = generator.multinomial(draws, np.full(count, 1 / count), size=samples) / draws
         means = means + weights @ runs / len(curves)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
     return low, high
