@@ -138,7 +138,7 @@ class Recorder:
     def checkpoint(self, loop: Loop) -> None:
         """Save the run as it is now, the rows written so far first: a resumed run goes on behind them."""
         divergence.check(self.agent, loop.metrics, self.folder)
-        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl"):
+        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
             sync(self.folder / name)
         self.history.save(self.agent, loop)
 
