@@ -7,10 +7,12 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from synthetic import write_small_run
 
 from simbav2.analysis.report import report as report_of
 from simbav2.analysis.report import watch, write_report
@@ -45,15 +47,18 @@ def read(path):
     return path.read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def report(make_run, tmp_path):
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """One report, only looked at by the tests that share it."""
+    folder = tmp_path_factory.mktemp("shared")
+    make_run = partial(write_small_run, folder)
     evaluations = {10_000: [700.0, 900.0], 20_000: [900.0, 950.0]}
     folders = [
         make_run(evaluations),
         make_run({10_000: [100.0, 300.0], 20_000: [400.0, 450.0]}, seed=1),
         make_run({10_000: [-3.0, 5.0]}, name="other", task="Odd/Env_v1", finished=False),
     ]
-    return write_report(map(read_run, folders), tmp_path / "out")
+    return write_report(map(read_run, folders), folder / "out")
 
 
 def test_all_files_are_written(report):
