@@ -89,6 +89,16 @@ def test_measuring_changes_nothing_and_does_not_recompile():
     )
 
 
+@pytest.mark.parametrize("preset", ["paper", "simba", "sac", "ddpg-simbav2"])
+def test_every_kind_of_system_is_measured(preset):
+    measures = SimbaV2(lambda: Chain(1), preset=preset, **TINY).learn(250).measure()
+    assert all(np.isfinite(value) for value in measures.values())
+    groups = {f"{network}/{group}" for network in ("actor", "critic") for group in ("encoder", "predictor")}
+    assert groups <= {name.rpartition("/")[0] for name in measures}
+    assert ("column_error" in measures) == preset.endswith(("paper", "simbav2"))
+    assert measures.get("column_error", 0) < 1e-5
+
+
 def test_clipped_mass_counts_what_lies_beyond_the_support():
     settings = {**TINY, "value.low": -0.01, "value.high": 0.01}
     agent = SimbaV2(lambda: Chain(1), rewards="RawRewards", **settings)
