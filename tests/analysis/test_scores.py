@@ -5,7 +5,15 @@ import pytest
 
 from simbav2.analysis.curve_files import read_curves
 from simbav2.analysis.runs import read_run
-from simbav2.analysis.scores import d4rl_score, mean_curve, normalized_score, run_curve, suite_curve, systems
+from simbav2.analysis.scores import (
+    common_settings,
+    d4rl_score,
+    mean_curve,
+    normalized_score,
+    run_curve,
+    suite_curve,
+    systems,
+)
 from simbav2.errors import InputError
 
 
@@ -73,6 +81,17 @@ def test_a_system_is_named_by_its_preset_and_what_was_given(make_run):
         read_run(make_run({1: [1.0]}, name="given", critic={"width": 64}, settings=given, seed=3)),
     ]
     assert [system.label for system in systems(runs)] == ["quick", "quick, critic.width 64, tau 0.01"]
+
+
+def test_what_all_systems_share_is_told_once(make_run):
+    runs = [
+        read_run(make_run({1: [1.0]}, name=preset, preset=preset, tau=0.01, settings={"tau": 0.01, **more}))
+        for preset, more in (("quick", {}), ("paper", {"critic.width": 64}))
+    ]
+    found = systems(runs)
+    assert [system.label for system in found] == ["paper, critic.width 64", "quick"]
+    assert common_settings(found) == {"tau": 0.01}
+    assert [system.label for system in systems(runs[:1])] == ["quick, tau 0.01"]
 
 
 def test_fields_that_follow_from_the_task_do_not_part_a_system(make_run):

@@ -186,7 +186,7 @@ def log_axis(axis: Axis, low: float, high: float) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     decades = math.log10(high / low)
-    many = (1.0,) if decades > 1.5 else (1.0, 3.0) if decades > 0.7 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    many = (1.0,) if decades > 1.5 else (1.0, 3.0) if decades > 0.5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
     axis.set_major_locator(LogLocator(subs=many, numticks=5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: _magnitude(value)))
     axis.set_minor_locator(NullLocator())

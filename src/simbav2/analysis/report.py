@@ -23,7 +23,7 @@ from simbav2.analysis.page import Content, html
 from simbav2.analysis.plots import draw_suite, draw_task
 from simbav2.analysis.run_page import by_suite, doubts, page_data, runs_table
 from simbav2.analysis.runs import Run, find_runs, read_runs
-from simbav2.analysis.scores import System, in_order, metric, run_curve, systems
+from simbav2.analysis.scores import System, common_settings, in_order, metric, run_curve, systems
 from simbav2.analysis.studies import all_tables
 from simbav2.analysis.studies.suites import TITLES
 from simbav2.analysis.tables import Table, plain
@@ -192,6 +192,8 @@ def _abstract(found: Sequence[System]) -> str:
     )
     elsewhere = sum(not system.runs for system in found)
     more = f" Beside them {_count(elsewhere, 'system')} from files of curves." if elsewhere else ""
+    common = ", ".join(f"{name} {value}" for name, value in common_settings(found).items())
+    more += f" All with {common}." if common else ""
     warned = sum(bool(run.warnings) for run in runs)
     more += f" The training doctor warned about {_count(warned, 'run')}." if warned else ""
     return (

@@ -277,16 +277,33 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
-    """The preset, the design change and what was set by hand; where that tells no difference, what does."""
-    plain = [_label(group[0], _given(group[0])) for group in groups]
+    """The preset, the design change and what was set by hand; where that tells no difference, what does.
+
+    What was set by hand alike for all of several systems is left out; `common_settings` has it.
+    """
+    common = _common([_given(group[0]) for group in groups])
+    given = [{name: each for name, each in _given(group[0]).items() if name not in common} for group in groups]
+    plain = [_label(group[0], own) for group, own in zip(groups, given, strict=True)]
     labels = []
-    for group, name in zip(groups, plain, strict=True):
+    for group, name, set_by_hand in zip(groups, plain, given, strict=True):
         alike = [_shared(other) for other, same in zip(groups, plain, strict=True) if same == name]
         fields = sorted(set().union(*alike) - {"task", "dataset"})
         unlike = [field for field in fields if len({str(each.get(field, "unset")) for each in alike}) > 1]
         own = _shared(group)
-        labels.append(_label(group[0], {field: own.get(field, "unset") for field in unlike} | _given(group[0])))
+        labels.append(_label(group[0], {field: own.get(field, "unset") for field in unlike} | set_by_hand))
     return labels
+
+
+def common_settings(found: Sequence[System]) -> dict[str, Any]:
+    """What was set by hand alike for all systems, where there are several: their labels do not say it."""
+    return _common([_given(system.runs[0]) for system in found if system.runs])
+
+
+def _common(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if len(given) < 2:
+        return {}
+    first, *others = given
+    return {name: each for name, each in first.items() if all(name in own and own[name] == each for own in others)}
 
 
 def _label(run: Run, told: Mapping[str, Any]) -> str:
