@@ -11,6 +11,7 @@ import pytest
 from toys import TINY, Chain
 
 from simbav2 import Failure, SimbaV2
+from simbav2.analysis.runs import read_run
 from simbav2.errors import BadStep, Diverged
 from simbav2.training import history, run
 from simbav2.training.online import Loop
@@ -152,7 +153,10 @@ def test_a_run_with_a_bad_step_saves_the_last_good_state_and_goes_on_from_it(tmp
     with pytest.raises(Failure, match="episode 66, step 3: OSError"):
         run.start(SimbaV2(make, **SETTINGS), folder)
     assert [path.name for path in history.checkpoints(folder)] == ["000000000332"]
+    assert "episode 66, step 3: OSError" in json.loads((folder / "failure.json").read_text())["error"]
+    assert read_run(folder).status == "failed"
     summary = run.resume(folder, env=make)
+    assert read_run(folder).status == "finished"
     whole = run.start(SimbaV2(Broken, **SETTINGS), tmp_path / "whole")
     assert summary["params_sha256"] == whole["params_sha256"]
     for name in ("evaluations.csv", "metrics.jsonl"):

@@ -8,6 +8,7 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ PROGRESS = [
     "seconds",
     "updates_per_second",
 ]
+FAILURE = "failure.json"
 EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 
 
@@ -141,6 +143,15 @@ class Recorder:
         for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
             sync(self.folder / name)
         self.history.save(self.agent, loop)
+
+    def failure(self, error: Exception) -> None:
+        """Why the run ended before its time, for its report; on a full disk even that may be too much."""
+        with suppress(OSError):
+            write_json(self.folder / FAILURE, {"error": str(error), "env_step": self.agent.env_steps})
+
+    def forget_failure(self) -> None:
+        """The run goes on: what stopped it is mended."""
+        (self.folder / FAILURE).unlink(missing_ok=True)
 
     def finish(self) -> dict[str, Any]:
         """Write and return the summary."""

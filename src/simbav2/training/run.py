@@ -148,9 +148,14 @@ def _about(agent: SimbaV2) -> str:
 
 
 def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
-    with recorder.display:
-        if not train(loop, until, recorder):
-            return None
+    recorder.forget_failure()
+    try:
+        with recorder.display:
+            if not train(loop, until, recorder):
+                return None
+    except (Failure, OSError) as error:
+        recorder.failure(error)
+        raise
     summary = recorder.finish()
     write_report([read_run(recorder.folder)], recorder.folder / "report")
     return summary
