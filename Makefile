@@ -5,12 +5,22 @@ INSTALLED := .venv/.installed
 TASK ?= dmc/walker-stand
 ARGS ?=
 
-.PHONY: help install train test test-slow lint types format bench clean
+# A dozen short runs; `make report-demo DEMO_PRESETS='paper simba sac'` compares other systems.
+DEMO ?= runs/report-demo
+DEMO_PRESETS ?= paper release quick
+DEMO_TASKS ?= dmc/cartpole-swingup mujoco/Hopper-v4
+DEMO_SEEDS ?= 0 1
+DEMO_ARGS ?= --env-steps 2000 --warmup-decisions 250 --actor.width 16 --critic.width 16 --schedule.log-every 250 \
+  --schedule.evaluate-every 500 --schedule.evaluation-episodes 2
+
+.PHONY: help install train report-demo test test-slow chaos lint types format bench clean
 
 help:
 	@echo "make train    train SimbaV2 on $(TASK) with the preset 'quick' (TASK=..., ARGS='--seed 1 ...')"
+	@echo "make report-demo   a dozen short runs and a report of them"
 	@echo "make test     lint, types and tests"
 	@echo "make test-slow   the tests that take minutes"
+	@echo "make chaos    kills, damaged files, a full disk and a long soak (hours; figures in chaos.json)"
 	@echo "make lint | types | format | bench | install | clean"
 
 install: $(INSTALLED)
@@ -26,11 +36,22 @@ $(INSTALLED): pyproject.toml constraints.txt
 train: $(INSTALLED)
 	@$(BIN)/simbav2 train $(TASK) --preset quick $(ARGS)
 
+report-demo: $(INSTALLED)
+	@set -e; for preset in $(DEMO_PRESETS); do for task in $(DEMO_TASKS); do for seed in $(DEMO_SEEDS); do \
+	  run=$(DEMO)/$$(basename $$task)-$$preset-$$seed; \
+	  test -f $$run/summary.json \
+	    || $(BIN)/simbav2 train $$task --preset $$preset --seed $$seed --out $$run --overwrite $(DEMO_ARGS); \
+	done; done; done
+	@$(BIN)/simbav2 report $(DEMO) --out $(DEMO)-page
+
 test: lint types
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow
+
+chaos: $(INSTALLED)
+	$(BIN)/python tests/chaos/run.py $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from toys import TINY, Chain
 
-from simbav2 import InputError, SimbaV2
-from simbav2.training.checkpoint import CheckpointError, params_sha256
+from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2.training.checkpoint import params_sha256
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import simbav2
+from simbav2 import presets
 
 ROOT = Path(simbav2.__file__).parent
 # From the bottom up; each may import only those before it. `training` is imported lazily by `agent`.
@@ -16,6 +17,7 @@ LAYERS = [
     "networks",
     "losses",
     "learner",
+    "diagnostics",
     "statistics",
     "replay",
     "datasets",
@@ -59,7 +61,44 @@ def test_only_networks_know_the_neural_library():
 
 
 def test_analysis_never_imports_the_learning_side():
-    for file in (ROOT / "analysis").glob("*.py"):
+    for file in (ROOT / "analysis").rglob("*.py"):
         ours = {layer(module) for module in imports(file, lazy=True) if module.startswith("simbav2.")}
         assert ours <= {"analysis", "envs", "errors"}, file
         assert "jax" not in {module.split(".")[0] for module in imports(file, lazy=True)}
+
+
+# The one file that knows what a part of the config means, beside `config` and `presets`.
+HOMES = {
+    "networks/trunks.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
+    "networks/policies.py": {"Gaussian", "Deterministic"},
+    "networks/values.py": {"Categorical", "Scalar"},
+    "statistics.py": {"RewardScaling", "RawRewards"},
+    "losses.py": {"Return", "ReturnAndCloning", "Cloning"},
+    "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
+}
+# `analysis` and `bench` are about systems: they name those they compare.
+ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py"}
+
+
+def test_no_variant_is_named_outside_presets_and_its_own_part():
+    """Neither a branch on a preset or a design, nor a part outside its home."""
+    systems = {*presets.PRESETS, *(name.replace("-", "_") for name in presets.PRESETS)}
+    checked = 0
+    for file in ROOT.rglob("*.py"):
+        place = file.relative_to(ROOT).as_posix()
+        if place in ABOUT_SYSTEMS or place.startswith("analysis/"):
+            continue
+        parts = set().union(*HOMES.values()) - HOMES.get(place, set())
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant):
+                assert node.value not in systems, f"{place} names the preset {node.value!r}"
+            elif isinstance(node, ast.Name | ast.Attribute | ast.ClassDef | ast.alias):
+                name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+                assert name not in parts, f"{place} names the part {name}"
+                assert not set(str(name).lower().split("_")) & {"simba", "ddpg", "sac", "mlp"}, f"{place}: {name}"
+                checked += 1
+            elif isinstance(node, ast.Compare):
+                compared = ast.unparse(node)
+                assert ".preset" not in compared, f"{place} branches on a preset: {compared}"
+                assert ".design" not in compared, f"{place} branches on a design: {compared}"
+    assert checked > 5_000

@@ -5,12 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
-from simbav2.training.display import Display, Status, clock, sparkline
+from simbav2.training.display import Display, Status, clock, measures_table, sparkline
 
 
 def status() -> Status:
     return Status(
         "dmc/walker-walk · paper · seed [0]",
+        "actor [0.2M]",
         45_000,
         100_000,
         512.3,
@@ -25,8 +26,19 @@ def test_a_terminal_gets_a_panel():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
     with Display(status(), console) as display:
         display.refresh(evaluated=True)
+        display.warn("units dead", "lower the rate")
     shown = console.file.getvalue()
-    for fact in ("seed [0]", "45,000 / 100,000 steps", "18:20 left", "452.0", "512.3", "83.1", "▁█"):
+    for fact in (
+        "seed [0]",
+        "45,000 / 100,000 steps",
+        "18:20 left",
+        "452.0",
+        "512.3",
+        "83.1",
+        "▁█",
+        "[0.2M]",
+        "⚠ units dead",
+    ):
         assert fact in shown
 
 
@@ -35,9 +47,13 @@ def test_anything_else_gets_plain_lines():
     with Display(status(), console) as display:
         display.refresh(evaluated=True)
         display.refresh()  # too soon after the last line
+        display.warn("units dead: 90% of them", "lower [the rate]")
     assert console.file.getvalue().splitlines() == [
         "dmc/walker-walk · paper · seed [0]",
+        "actor [0.2M]",
         "step 45,000/100,000  return 452.0  83.1 updates/s  18:20 left",
+        "warning: units dead: 90% of them",
+        "    → lower [the rate]",
     ]
 
 
@@ -50,3 +66,12 @@ def test_sparkline_spans_lowest_to_highest_and_keeps_the_latest():
     assert sparkline([0.0, 7.0]) == "▁█"
     assert sparkline([5.0]) == "▁"
     assert sparkline([9.0, 0.0, 1.0], width=2) == "▁█"
+
+
+def test_measures_are_a_table_of_the_groups_that_were_measured():
+    norms = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
+    measures = {f"critic/encoder/{name}": value for value, name in enumerate(norms, start=1)}
+    head, row = measures_table(measures)
+    assert head.split() == ["norms", "features", "parameters", "gradients", "g/parameter"]
+    assert row.split() == ["critic", "encoder", "1", "2", "3", "4"]
+    assert measures_table({}) == []

@@ -80,7 +80,7 @@ def test_the_ring_forgets_the_oldest_and_reuses_its_slots():
     replay = filled(capacity=3)
     assert len(replay) == 3
     assert table(replay) == {11: (16.0, 0.5, 12), 12: (32.0, 0.5, 13), 20: (64.0, 0.5, 21)}
-    assert len(replay.finals.rows) - len(replay.finals.free) == 1  # only the final observation 13 is still kept
+    assert len(replay.finals.rows) - len(replay.finals.free) == 2  # nobody's, and the final observation 13
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -138,18 +138,49 @@ def test_a_million_transitions_of_humanoid_fit_and_grow_only_as_they_come():
     assert grown < 0.05 * replay.nbytes
 
 
-def test_snapshot_there_and_back():
-    replay = filled(capacity=5)
-    again = Replay(5, 1, 1, discount=0.5)
-    again.restore(replay.snapshot())
-    assert table(again) == table(replay)
-    for each in (replay, again):
-        each.add(
-            np.array([[21]], np.float32),
-            np.zeros((1, 1), np.float32),
-            step(22, 1.0, truncated=True, observation=0),
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("steps", [7, 40, 95])
+def test_parts_there_and_back(num_envs, steps):
+    """Taken back from parts of any size, with more in them than the ring still holds, it samples the same bits."""
+    rng = np.random.default_rng(steps)
+    replay, again = (Replay(40 * num_envs, 2, 1, num_envs, n_step=2) for _ in range(2))
+    parts = []
+
+    def add(replay: Replay, rng: np.random.Generator) -> None:
+        after, first = rng.normal(size=(2, num_envs, 2)).astype(np.float32)
+        terminated, truncated = rng.random((2, num_envs)) < 0.1
+        ended = (terminated | truncated)[:, None]
+        outcome = Step(
+            np.where(ended, first, after), after, rng.normal(size=num_envs), terminated, truncated, after
         )
-    assert table(again) == table(replay)
+        replay.add(replay.head.copy(), rng.normal(size=(num_envs, 1)).astype(np.float32), outcome)
+
+    for count in range(1, steps + 1):
+        add(replay, rng)
+        if count % 9 == 0 or count == steps:
+            done = parts[-1][1] if parts else 0
+            parts.append((done, count, replay.part(done, count)))
+    again.added = replay.added
+    for first, last, part in parts:
+        if last > again.oldest:
+            again.put(first, part)
+    again.head[:] = replay.head
+    for later in range(60):
+        for one, two in zip(
+            *(r.sample(2, 50, np.random.default_rng(later)) for r in (replay, again)), strict=True
+        ):
+            np.testing.assert_array_equal(one, two)
+        for each in (replay, again):
+            add(each, np.random.default_rng(later))
+
+
+def test_a_part_with_ends_out_of_order_is_refused():
+    part = filled().part(0, 7)
+    for ended in ([5, 2], [-1, 2], [2, 7], [2, 2]):
+        replay = Replay(100, 1, 1)
+        replay.added = 7
+        with pytest.raises(ValueError, match="out of order"):
+            replay.put(0, {**part, "ended": np.array(ended)})
 
 
 def test_recent_actions_in_order():

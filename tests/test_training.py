@@ -1,58 +1,26 @@
 """A run: its folder, its end, its interruption, and going on."""
 
-import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-from toys import TINY
+from short_runs import SETTINGS, TASK, results, rows, start
+from toys import Chain
 
 from simbav2 import InputError, SimbaV2
 from simbav2.training import run
 from simbav2.training.evaluate import evaluate
-
-SETTINGS = {
-    **TINY,
-    "env_steps": 1_600,
-    "schedule.log_every": 400,
-    "schedule.evaluate_every": 800,
-    "schedule.evaluation_episodes": 2,
-    "schedule.checkpoint_every": 500,
-}
-TASK = "mujoco/Hopper-v4"
-ARGUMENTS = [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-
-
-def rows(path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def results(folder) -> tuple[str, list[dict[str, str]], list[tuple[str, str]]]:
-    """What must not depend on how a run got to its end."""
-    summary = json.loads((folder / "summary.json").read_text())
-    progress = [(row["env_step"], row["return"]) for row in rows(folder / "progress.csv")]
-    return summary["params_sha256"], rows(folder / "evaluations.csv"), progress
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "whole"
-    summary = run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
-    assert summary is not None
-    return folder
 
 
 def test_the_run_folder_is_complete(finished):
     summary = json.loads((finished / "summary.json").read_text())
     assert set(summary) == {
         *("task", "preset", "seed", "env_steps", "decisions", "updates", "final_return", "final_success"),
-        *("normalized_score", "seconds", "updates_per_second", "params_sha256", "versions"),
+        *("normalized_score", "seconds", "updates_per_second", "seconds_per_action", "params_sha256"),
+        *("parameters", "measures", "warnings", "versions"),
     }
     assert (summary["task"], summary["seed"], summary["env_steps"]) == (TASK, 1, 1_600)
     config = json.loads((finished / "config.json").read_text())
@@ -66,9 +34,9 @@ def test_the_run_folder_is_complete(finished):
     last = [float(row["return"]) for row in evaluations[-2:]]
     assert summary["final_return"] == pytest.approx(np.mean(last))
     metrics = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
-    assert metrics[-1]["critic_loss"] > 0
+    assert [line["env_step"] for line in metrics if line.get("critic_loss", 0) > 0] == [400, 800, 1_200, 1_600]
     assert "<svg" in (finished / "report" / "index.html").read_text()
-    assert [path.name for path in (finished / "checkpoints").iterdir()] == ["000000001600"]
+    assert sorted(path.name for path in (finished / "checkpoints").iterdir()) == ["000000001500", "000000001600"]
 
 
 def test_a_run_can_be_loaded_and_evaluated(finished):
@@ -107,23 +75,6 @@ def test_stop_after_does_not_change_the_schedule(finished, tmp_path):
     assert rates(tmp_path / "run") == rates(finished)
 
 
-def start(folder, *more: str) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "simbav2",
-        "train",
-        TASK,
-        "--seed",
-        "1",
-        *ARGUMENTS,
-        "--out",
-        str(folder),
-        *more,
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     folder = tmp_path / "run"
     process = start(folder)
@@ -149,13 +100,24 @@ def test_a_folder_that_holds_a_run_is_refused(finished):
         run.start(agent, finished.parent)
 
 
-def test_an_environment_that_does_not_repeat_starts_a_new_episode(tmp_path):
-    """Where playing the actions again leads elsewhere, the run goes on with a new episode."""
+class Forgetful(Chain):
+    """Every reset and every step lands somewhere else, whatever the seed."""
+
+    def _observation(self) -> np.ndarray:
+        return np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
+
+
+def test_an_environment_that_does_not_repeat_starts_a_new_episode_and_says_so(tmp_path, caplog):
     folder = tmp_path / "run"
-    run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, stop_after=800)
-    saved = folder / "checkpoints" / "000000000800" / "state.json"
-    state = json.loads(saved.read_text())
-    state["loop"]["episodes"] = [number + 1_000 for number in state["loop"]["episodes"]]
-    saved.write_text(json.dumps(state))
-    summary = run.resume(folder)
-    assert summary["env_steps"] == 1_600
+    settings = {**SETTINGS, "env_steps": 500, "schedule.evaluate_every": 500, "schedule.evaluation_episodes": 1}
+    run.start(SimbaV2(lambda: Forgetful(70), **settings), folder, stop_after=300)
+    with caplog.at_level("WARNING"):
+        summary = run.resume(folder, env=lambda: Forgetful(70))
+    assert summary["env_steps"] == 500
+    assert "does not repeat itself" in caplog.text
+    agent = SimbaV2.load(folder, env=Forgetful)
+    # 300 = 4 * 70 + 20: the fifth episode, given up at its twentieth step, was followed by a sixth.
+    assert json.loads((folder / "checkpoints" / "000000000500" / "state.json").read_text())["loop"]["lengths"] == [
+        60
+    ]
+    assert agent.env_steps == 500

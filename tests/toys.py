@@ -20,7 +20,8 @@ TINY = {
 class Chain(gym.Env):
     """`length` steps, then the end; the reward of the last step is 1 - (action - 0.5)^2, of the others 0.
 
-    The best action in the last step is 0.5, the best value 1 there and gamma one step earlier.
+    The best action in the last step is 0.5, the best value 1 there and gamma one step earlier. The observation
+    is where the chain stands and a random number that means nothing.
     """
 
     observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
@@ -29,13 +30,15 @@ class Chain(gym.Env):
     def __init__(self, length: int = 1) -> None:
         self.length = length
         self.at = 0
+        self.noise = 0.0
 
     def _observation(self) -> np.ndarray:
-        return np.array([self.at / self.length, 0.0], np.float32)
+        return np.array([self.at / self.length, self.noise], np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
         self.at = 0
+        self.noise = self.np_random.uniform(-1, 1)
         return self._observation(), {}
 
     def step(self, action: np.ndarray):

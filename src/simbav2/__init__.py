@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simbav2.envs.tasks import Task, tasks
-from simbav2.errors import InputError
+from simbav2.errors import CheckpointError, Failure, InputError
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
     from simbav2.envs.make import make_env
 
 __version__ = "0.1.0"
-__all__ = ["InputError", "SimbaV2", "Task", "make_env", "tasks"]
+__all__ = ["CheckpointError", "Failure", "InputError", "SimbaV2", "Task", "make_env", "tasks"]
 
 _LAZY = {"SimbaV2": "simbav2.agent", "make_env": "simbav2.envs.make"}
 

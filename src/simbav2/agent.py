@@ -7,6 +7,7 @@ their own, so that taking more of one never shifts another.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from simbav2 import presets
+from simbav2 import diagnostics, presets
 from simbav2.config import UPDATES_PER_DISPATCH, Config, override
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from simbav2.datasets.recorded import Recorded
     from simbav2.training.online import Loop
 
-_WARMUP, _REPLAY, _EVALUATION = 1, 2, 3
+_WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
 
 
 class SimbaV2:
@@ -50,6 +51,11 @@ class SimbaV2:
         **settings: Any,
     ) -> None:
         config = override(presets.preset(preset, design), {"seed": seed, **settings})
+        if config.imitates:
+            raise InputError(
+                f"objective {type(config.objective).__name__} of preset {preset!r} needs recorded data; use "
+                "`simbav2 offline` or simbav2.training.offline.make_agent"
+            )
         num_envs = None if isinstance(env, VectorEnv) else config.num_envs
         envs = make_vector_env(env, config.seed, num_envs, config.action_repeat)
         self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env, envs)
@@ -59,6 +65,7 @@ class SimbaV2:
         self.task = task
         self.source = source
         self.learner = Learner(config, task.observation_size, task.action_size)
+        self._measures = jax.jit(partial(diagnostics.measures, self.learner.networks))
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)
@@ -127,9 +134,9 @@ class SimbaV2:
     @classmethod
     def load(cls, folder: str | Path, env: Any = None) -> SimbaV2:
         """An agent from what `save` or a run wrote; `env` where it is to go on in another environment."""
-        from simbav2.training import checkpoint
+        from simbav2.training import history
 
-        return checkpoint.load(Path(folder), env)
+        return history.load(Path(folder), env)
 
     # What the training loop calls. -------------------------------------------------------------------------
 
@@ -260,20 +267,27 @@ class SimbaV2:
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)
-        self.state, metrics = self.learner.learn(self.state, self.normalizer, self._sample(updates))
+        batches = self._sample(updates, self.replay_rng)
+        self.state, metrics = self.learner.learn(self.state, self.normalizer, batches)
         self.updates += updates
         return metrics
 
-    def _sample(self, batches: int) -> Transition:
+    def _sample(self, batches: int, rng: np.random.Generator) -> Transition:
         """From recorded data, from the replay, or half and half from both."""
-        size, rng = self.config.replay.batch_size, self.replay_rng
+        size = self.config.replay.batch_size
         if self.config.data.source is None:
             return self.replay.sample(batches, size, rng)
-        if self.offline:
+        if not len(self.replay):
             return self.data.replay.sample(batches, size, rng)
         recorded = self.data.replay.sample(batches, size // 2, rng)
         own = self.replay.sample(batches, size - size // 2, rng)
         return Transition(*(np.concatenate(both, axis=1) for both in zip(recorded, own, strict=True)))
+
+    def measure(self) -> dict[str, Any]:
+        """Norms and the like (`diagnostics`), on a batch that no update sees; they stay on the device."""
+        rng = np.random.default_rng([self.config.seed, _MEASURES, self.env_steps])
+        batch = Transition(*(array[0] for array in self._sample(1, rng)))
+        return self._measures(self.state, self.normalizer, batch)
 
     @property
     def resets(self) -> int:

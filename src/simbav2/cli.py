@@ -10,23 +10,19 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from simbav2 import __version__, presets
 from simbav2.config import leaves
-from simbav2.datasets.catalog import D4RL, LEVELS
 from simbav2.envs.tasks import Task, tasks
-from simbav2.errors import InputError
+from simbav2.errors import Failure, InputError, printable
 
 DEFAULT_TASK = "dmc/walker-stand"
-_RUN_OPTIONS = ("preset", "design", "stop-after", "out", "overwrite", "help")
-_OWN_OPTIONS = {  # of the commands that take settings; every other option of theirs is one
-    "train": _RUN_OPTIONS,
-    "offline": (*_RUN_OPTIONS, "data", "task", "download", "then-online"),
-}
+_TRAIN_OPTIONS = ("preset", "design", "stop-after", "out", "overwrite", "auto-resume", "help")
+_SHORT = {"keep": "schedule.keep"}  # settings with a name of their own on the command line
 STOPPED = 130  # the shell's status for Ctrl-C
 
 
@@ -43,9 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words, settings = _take_settings(list(sys.argv[1:] if arguments is None else arguments))
         options = parser.parse_args(words, argparse.Namespace(settings=settings))
         return options.run(options)
-    except InputError as error:
-        print(f"simbav2: {error}", file=sys.stderr)
-        return 2
+    except (InputError, Failure) as error:
+        print(f"simbav2: {printable(error)}", file=sys.stderr)
+        return 1 if isinstance(error, Failure) else 2
+    except KeyboardInterrupt:
+        print("simbav2: interrupted; what was saved before stays whole", file=sys.stderr)
+        return STOPPED
     except BrokenPipeError:
         return 0
 
@@ -74,8 +73,8 @@ def _parser() -> Parser:
         "train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS
     )
     train.usage = (
-        "simbav2 train TASK [--preset NAME] [--design X] [--seed K] [--env-steps N] [--out DIR] "
-        "[--section.field VALUE ...]"
+        "simbav2 train TASK [--preset NAME] [--design X] [--seed K] [--env-steps N] [--out DIR]\n"
+        "                     [--overwrite | --auto-resume] [--keep N] [--section.field VALUE ...]"
     )
     train.add_argument(
         "task",
@@ -84,50 +83,37 @@ def _parser() -> Parser:
         default=DEFAULT_TASK,
         help=f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})",
     )
-    _add_run_options(train, presets.DEFAULT)
-
-    offline = command(
-        "offline", _offline, "learn from recorded data, and go on acting where asked to", epilog=_SETTINGS
+    train.add_argument(
+        "--preset",
+        metavar="NAME",
+        default=presets.DEFAULT,
+        help=f"{', '.join(presets.PRESETS)} (default: {presets.DEFAULT})",
     )
-    offline.usage = (
-        "simbav2 offline DATASET [--data FILE] [--task TASK] [--download] [--then-online N] [--preset NAME] "
-        "[--design X] [--seed K] [--out DIR] [--section.field VALUE ...]"
+    train.add_argument(
+        "--design",
+        metavar="X",
+        help="make one change of the paper's design study to the preset: a to m, see `simbav2 presets`",
     )
-    offline.add_argument(
-        "dataset",
-        metavar="DATASET",
-        nargs="?",
-        help="d4rl/{halfcheetah,hopper,walker2d}-{medium,medium-replay,medium-expert}-v2, minari/ID, an HDF5 file",
-    )
-    offline.add_argument("--data", type=Path, metavar="FILE", help="the data set's file (default: in the cache)")
-    offline.add_argument("--task", metavar="TASK", help="where to evaluate and act (default: as the data says)")
-    offline.add_argument(
-        "--download", action="store_true", help="fetch the data set first; without DATASET, all nine of D4RL"
-    )
-    offline.add_argument(
-        "--then-online",
+    train.add_argument(
+        "--stop-after",
         type=int,
-        default=0,
         metavar="N",
-        help="then act for N simulator steps, learning half from the data, half from what happens (default: 0)",
+        help="end after N simulator steps; schedules stay those of --env-steps",
     )
-    _add_run_options(offline, "offline")
-
-    dataset = command("dataset", _dataset, "write runs as data in the layout of D4RL, or check a file")
-    dataset.add_argument("folders", type=Path, nargs="*", metavar="RUN", help="runs of `simbav2 train`")
-    dataset.add_argument("--out", type=Path, metavar="FILE", help="the HDF5 file to write")
-    dataset.add_argument(
-        "--episodes", type=int, metavar="N", help="N fresh episodes of each run's policy, instead of its replay"
+    train.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the run's folder (default: one under runs/, named after the config)",
     )
-    dataset.add_argument("--mix", metavar="LEVEL", help=f"a mixture of a run's checkpoints: {', '.join(LEVELS)}")
-    dataset.add_argument(
-        "--transitions", type=int, default=100_000, metavar="N", help="of a mixture (default: 100000)"
+    held = train.add_mutually_exclusive_group()
+    held.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
+    held.add_argument(
+        "--auto-resume",
+        action="store_true",
+        help="go on with the run that the folder already holds, if any: for jobs that may be killed and restarted",
     )
-    dataset.add_argument("--seed", type=int, default=0, metavar="K", help="of fresh episodes (default: 0)")
-    dataset.add_argument(
-        "--check", type=Path, metavar="FILE", help="report shapes, episodes, returns, ranges and what is wrong"
-    )
-    dataset.add_argument("--json", action="store_true", help="print facts as JSON")
+    train.add_argument("--keep", metavar="N", help="checkpoints kept, the same as --schedule.keep (default: 2)")
 
     resume = command("resume", _resume, "go on with a run where it stopped")
     resume.add_argument("folder", type=Path, metavar="RUN")
@@ -150,6 +136,22 @@ def _parser() -> Parser:
     report.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="runs, or folders that hold runs")
     report.add_argument(
         "--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)"
+    )
+    report.add_argument(
+        "--curves",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="add curves of other systems: a CSV file with exp_name,env_name,seed,metric,env_step,value",
+    )
+    report.add_argument(
+        "--watch",
+        type=int,
+        nargs="?",
+        const=30,
+        metavar="SECONDS",
+        help="make it anew while runs go on, looking every SECONDS (default: 30); the page reloads itself",
     )
 
     listing = command("tasks", _tasks, "list the tasks of the benchmark")
@@ -174,59 +176,33 @@ def _parser() -> Parser:
     return top
 
 
-def _add_run_options(parser: Parser, preset: str) -> None:
-    """What all commands that start a run take."""
-    parser.add_argument(
-        "--preset", metavar="NAME", default=preset, help=f"{', '.join(presets.PRESETS)} (default: {preset})"
-    )
-    parser.add_argument(
-        "--design",
-        metavar="X",
-        help="make one change of the paper's design study to the preset: a to m, see `simbav2 presets`",
-    )
-    parser.add_argument(
-        "--stop-after",
-        type=int,
-        metavar="N",
-        help="end after N simulator steps; schedules stay those of the whole run",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="the run's folder (default: one under runs/, named after the config)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
-
-
 _SETTINGS = (
     "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n"
     + "\n".join(
         f"  --{name.replace('_', '-'):<36}{value}"
         for name, value in leaves(presets.preset(presets.DEFAULT)).items()
-        if name not in ("task", "preset", "design", "data.source", "data.file", "data.transitions", "data.sha256")
+        if name not in ("task", "preset", "design")
     )
 )
 
 
 def _take_settings(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Take `--name value` and `--name=value` out of the words of a command, all but its own options."""
-    own = _OWN_OPTIONS.get(words[0]) if words else None
-    if own is None:
+    """Take `--name value` and `--name=value` out of the words of `train`, all but its own options."""
+    if words[:1] != ["train"]:
         return words, {}
     rest: list[str] = []
     settings: dict[str, str] = {}
     queue = iter(words)
     for word in queue:
         name, equals, value = word[2:].partition("=")
-        if not word.startswith("--") or name in own:
+        if not word.startswith("--") or name in _TRAIN_OPTIONS:
             rest.append(word)
             continue
         if not equals:
             value = next(queue, "")
             if not value or value.startswith("--"):
                 raise InputError(f"--{name} has no value; expected --{name} VALUE")
-        settings[name] = value
+        settings[_SHORT.get(name, name)] = value
     return rest, settings
 
 
@@ -246,77 +222,9 @@ def _train(options: argparse.Namespace) -> int:
 
     agent = SimbaV2(options.task, preset=options.preset, design=options.design, **options.settings)
     folder = options.out or run.default_folder(agent.config)
+    if options.auto_resume:
+        return _conclude(folder, run.start_or_resume(agent, folder, options.stop_after))
     return _conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
-
-
-def _offline(options: argparse.Namespace) -> int:
-    wanted = [options.dataset] if options.dataset else list(D4RL)
-    if options.download:
-        _fetch(wanted)
-    if options.dataset is None:
-        if options.download:
-            return 0
-        raise InputError("no data set given; expected `simbav2 offline DATASET`, see `simbav2 offline --help`")
-    from simbav2.training import run
-    from simbav2.training.offline import make_agent
-
-    agent = make_agent(
-        options.dataset,
-        file=options.data,
-        task=options.task,
-        then_online=options.then_online,
-        preset=options.preset,
-        design=options.design,
-        settings=options.settings,
-    )
-    folder = options.out or run.default_folder(agent.config)
-    return _conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
-
-
-def _fetch(names: Sequence[str]) -> None:
-    from simbav2.datasets.recorded import fetch
-
-    for name in names:
-        with _download_bar() as progress:
-            place = fetch(name, progress)
-        print(f"{name}: {place}")
-
-
-def _dataset(options: argparse.Namespace) -> int:
-    if options.check:
-        return _check_dataset(options.check, options.json)
-    if not options.folders or options.out is None:
-        raise InputError("nothing to do; expected `simbav2 dataset RUN... --out FILE.hdf5` or `--check FILE`")
-    from simbav2.training.collect import write
-
-    transitions = write(
-        options.folders, options.out, options.mix, options.episodes, options.transitions, options.seed
-    )
-    if options.json:
-        return _print_json({"file": str(options.out), "transitions": transitions})
-    print(f"{options.out}: {transitions:,} transitions")
-    return 0
-
-
-def _check_dataset(path: Path, as_json: bool) -> int:
-    from simbav2.datasets.check import examine
-
-    facts = examine(path)
-    if as_json:
-        _print_json(facts)
-    else:
-        print(f"{path}: {facts['transitions']:,} transitions, {facts['episodes']:,} episodes of {facts['task']}")
-        for name in ("length", "return"):
-            spread = facts[name]
-            print(f"{name:<18}mean {spread['mean']:.1f}, from {spread['lowest']:.1f} to {spread['highest']:.1f}")
-        for key, (*shape, kind) in facts["shapes"].items():
-            low_high = facts["ranges"].get(key)
-            ranges = "" if low_high is None else f"  from {low_high[0]:.4g} to {low_high[1]:.4g}"
-            print(f"{key:<18}{'x'.join(map(str, shape))} {kind}{ranges}")
-        print(f"{'duplicates':<18}{facts['duplicates']:,} rows")
-        for problem in facts["problems"]:
-            print(f"problem: {problem}")
-    return int(bool(facts["problems"]))
 
 
 def _resume(options: argparse.Namespace) -> int:
@@ -329,10 +237,14 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     if summary is None:
         print(f"stopped and saved; go on with: simbav2 resume {folder}")
         return STOPPED
+    from simbav2.training.display import measures_table
+
+    for line in measures_table(summary.get("measures", {})):
+        print(line)
     result = f"return {summary['final_return']:.1f}"
     if summary["final_success"] is not None:
         result += f", success {summary['final_success']:.0%}"
-    print(f"{summary['task']}: {result} after {summary['env_steps']:,} steps")
+    print(f"{printable(summary['task'])}: {result} after {summary['env_steps']:,} steps")
     print(f"report: {folder / 'report' / 'index.html'}")
     return 0
 
@@ -340,6 +252,8 @@ def _conclude(folder: Path, summary: dict[str, Any] | None) -> int:
 def _evaluate(options: argparse.Namespace) -> int:
     from simbav2.agent import SimbaV2
     from simbav2.training.evaluate import evaluate, mean_success, mean_total
+    from simbav2.training.record import read_metrics
+    from simbav2.training.symptoms import as_json, diagnose
 
     if options.episodes < 1:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")
@@ -351,6 +265,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     with agent.make_evaluation_envs(options.seed) as envs:
         episodes = evaluate(agent, envs, options.episodes)
     total, success = mean_total(episodes), mean_success(episodes)
+    warnings = diagnose(agent, episodes, read_metrics(options.folder))
     if options.json:
         return _print_json({
             "task": agent.config.task,
@@ -359,25 +274,35 @@ def _evaluate(options: argparse.Namespace) -> int:
             "success": success,
             "episodes": [{"return": e.total, "length": e.length, "success": e.success} for e in episodes],
             "video": str(options.video) if options.video else None,
+            "warnings": [as_json(warning, agent.env_steps) for warning in warnings],
         })  # fmt: skip
     for number, episode in enumerate(episodes):
         solved = "" if episode.success is None else f"  success {episode.success:.0f}"
         print(f"episode {number:>3}  return {episode.total:>10.1f}  length {episode.length:>5}{solved}")
     solved = "" if success is None else f", success {success:.0%}"
-    print(f"{agent.config.task} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
+    print(f"{printable(agent.config.task)} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
     if options.video:
         print(f"video: {options.video}")
+    for warning in warnings:
+        print(f"warning: {warning.name}: {warning.text}\n    → {warning.remedy}")
     return 0
 
 
 def _report(options: argparse.Namespace) -> int:
-    from simbav2.analysis.report import write_report
-    from simbav2.analysis.runs import read_runs
+    from simbav2.analysis.report import report, watch
 
-    runs, problems = read_runs(options.folders)
-    for problem in problems:
-        print(f"simbav2: {problem}", file=sys.stderr)
-    print(write_report(runs, options.out, problems))
+    if options.watch is not None and options.watch < 1:
+        raise InputError(f"--watch is {options.watch}; expected at least 1 second")
+    source = (options.folders, options.out, options.curves)
+    # Without --watch the same, but once.
+    made = watch(*source, options.watch) if options.watch else (report(*source)[:2],)
+    try:
+        for page, problems in made:
+            for problem in problems:
+                print(f"simbav2: {problem}", file=sys.stderr)
+            print(page, flush=True)
+    except KeyboardInterrupt:
+        return STOPPED
     return 0
 
 
@@ -481,24 +406,17 @@ def _assets(options: argparse.Namespace) -> int:
 
 
 def _install(source: str | None) -> Path:
-    from simbav2.envs.hbench import assets
-
-    with _download_bar() as progress:
-        return assets.install(source, progress)
-
-
-@contextmanager
-def _download_bar() -> Iterator[Callable[[int, int | None], None]]:
-    """On a terminal, a bar; called with the bytes so far and in all."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress
+
+    from simbav2.envs.hbench import assets
 
     console = Console(stderr=True)
     with Progress(
         "fetching", BarColumn(), DownloadColumn(), console=console, disable=not console.is_terminal, transient=True
     ) as bar:
         download = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(download, completed=done, total=total)
+        return assets.install(source, lambda done, total: bar.update(download, completed=done, total=total))
 
 
 def _doctor(options: argparse.Namespace) -> int:

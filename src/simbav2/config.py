@@ -216,13 +216,18 @@ UPDATES_PER_DISPATCH = 10  # on recorded data, where no decision has to come in 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the loop stops to look at itself, in simulator steps; one update on recorded data counts as one."""
+    """When the loop stops to look at itself, in simulator steps, and what it keeps.
+
+    One update on recorded data counts as one step.
+    """
 
     log_every: int = 1_000
     evaluate_every: int = 10_000
     evaluation_episodes: int = 10
     checkpoint_every: int = 50_000
-    measure_every: int = 10_000
+    measure_every: int = 1_000  # norms and the like, with the log that follows
+    checkpoint_minutes: float = 10.0  # at the latest this long after the last
+    keep: int = 2  # checkpoints; the one before the newest serves should that be damaged
 
 
 @dataclass(frozen=True)
@@ -281,6 +286,11 @@ class Config:
         return ratio.numerator, ratio.denominator
 
     @property
+    def imitates(self) -> bool:
+        """Whether the actor is held to actions that somebody took: then there is no learning without data."""
+        return not isinstance(self.objective, Return)
+
+    @property
     def decisions(self) -> int:
         """Actions the policy chooses in `env_steps`."""
         assert self.action_repeat is not None
@@ -321,6 +331,7 @@ _RANGES: dict[str, Range] = {
     **dict.fromkeys(
         (
             *("seed", "weight_decay", "policy.noise", "objective.weight", "data.transitions"),
+            "schedule.checkpoint_minutes",
             "warmup_decisions",  # none where the policy has learned from data already
         ),
         _at_least(0),
@@ -331,7 +342,7 @@ _RANGES: dict[str, Range] = {
             *("actor.width", "actor.depth", "critic.width", "critic.depth", "critic.members"),
             *("replay.capacity", "replay.batch_size", "replay.n_step"),
             *("schedule.log_every", "schedule.evaluate_every", "schedule.evaluation_episodes"),
-            *("schedule.checkpoint_every", "schedule.measure_every"),
+            *("schedule.checkpoint_every", "schedule.measure_every", "schedule.keep"),
         ),
         _at_least(1),
     ),

@@ -1,4 +1,7 @@
-"""Errors a person caused and can mend: one line that says what came, what was expected, what to do."""
+"""What goes wrong, as one line that says what came, what was expected, what to do.
+
+`InputError` is what a person caused and can mend; `Failure` is what befell the program while it ran.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,28 @@ class InputError(ValueError):
     """Bad input. The command line prints its text as one line and exits with status 2."""
 
 
+class CheckpointError(InputError):
+    """A saved file that is damaged, incomplete, forged or of another kind; the text names the file."""
+
+
+class Failure(RuntimeError):
+    """A run that cannot go on. The command line prints its text as one line and exits with status 1."""
+
+
+class BadStep(Failure):
+    """A decision of which nothing may be kept; the text names task, seed, episode and step."""
+
+
+class Diverged(Failure):
+    """A loss or a parameter is no longer a finite number."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint such as `; did you mean 'paper'?`, or nothing when no known name is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def printable(text: object) -> str:
+    """`text` as it may be shown on a terminal: names from files must not move its cursor or change its title."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))

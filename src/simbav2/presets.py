@@ -22,7 +22,6 @@ from simbav2.config import (
     PreLayerNorm,
     RawRewards,
     Resized,
-    Return,
     ReturnAndCloning,
     RewardScaling,
     Scalar,
@@ -55,14 +54,15 @@ release = replace(
     critic=replace(paper.critic, architecture=_release_network),
 )
 
-# Small networks learn fast with a high learning rate; docs/results.md has what was tried.
+# Small networks learn fast with a high learning rate, and two critics keep what was learned; docs/results.md has
+# what was tried.
 quick = replace(
     paper,
-    env_steps=40_000,
+    env_steps=30_000,
     warmup_decisions=1_000,
     learning_rate=LinearDecay(initial=1e-3, final=1e-5),
     actor=replace(paper.actor, width=64),
-    critic=replace(paper.critic, width=64),
+    critic=replace(paper.critic, width=64, members=2),
     schedule=Schedule(evaluate_every=5_000, log_every=500),
 )
 
@@ -86,7 +86,7 @@ sac = replace(
 
 def from_data(config: Config) -> Config:
     """The same system with what learning from data alone demands, where it lacks it: cloning and two critics."""
-    if not isinstance(config.objective, Return):
+    if config.imitates:
         return config
     critic = replace(config.critic, members=2)
     return replace(config, objective=ReturnAndCloning(), critic=critic, warmup_decisions=0)
@@ -190,10 +190,18 @@ def applies(name: str, config: Config) -> bool:
     return all(isinstance(lookup(config, part), design.kind) for part in design.parts)
 
 
+OF_DATA = ("data.source", "data.file", "data.transitions", "data.sha256", "env_steps")  # follow from the data set
+
+
 def given(config: Config, task: Task) -> dict[str, Any]:
-    """What a resolved config changes in its preset and design, by dotted name."""
+    """What a resolved config changes in its preset and design, by dotted name; not what follows from its data."""
     base = replace(preset(config.preset, config.design), seed=config.seed).resolve(task)
-    return {name: after for name, (_, after) in difference(config, base).items()}
+    changes = {name: after for name, (_, after) in difference(config, base).items()}
+    if config.data.source is None:
+        return changes
+    online = config.env_steps - config.offline_updates
+    own = {name: value for name, value in changes.items() if name not in OF_DATA}
+    return own | ({"then_online": online} if online else {})
 
 
 def difference(config: Config, base: Config = paper) -> dict[str, tuple[Any, Any]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simbav2.envs.vector import Step
 from simbav2.types import Transition
 
-_NO_FINAL = -1
+_NO_FINAL = 0  # nobody's slot, so that memory never touched says that no episode ended there
 _COLUMNS = ("observation", "action", "reward", "terminated")
 
 
@@ -24,7 +24,7 @@ class Pool:
 
     def __init__(self, size: int) -> None:
         self.rows = np.empty((16, size), np.float32)
-        self.free = list(range(15, -1, -1))
+        self.free = list(range(15, _NO_FINAL, -1))
 
     def keep(self, row: NDArray) -> int:
         if not self.free:
@@ -58,7 +58,7 @@ class Replay:
         self.action = np.zeros((rows + num_envs, action_size), np.float32)
         self.reward = np.zeros(rows + num_envs, np.float32)
         self.terminated = np.zeros(rows + num_envs, np.bool_)
-        self.final = np.full(rows + num_envs, _NO_FINAL, np.int32)
+        self.final = np.zeros(rows + num_envs, np.int32)
         self.finals = Pool(observation_size)
         self.added = 0  # steps ever added
 
@@ -95,7 +95,7 @@ class Replay:
 
     def sample(self, batches: int, batch_size: int, rng: np.random.Generator) -> Transition:
         """Uniform with replacement: [batches, batch_size, ...]."""
-        oldest = self._rows(max(0, self.added - self.steps)).start
+        oldest = self._rows(self.oldest).start
         return self._transitions((rng.integers(len(self), size=(batches, batch_size)) + oldest) % len(self.reward))
 
     def _transitions(self, row: NDArray) -> Transition:
@@ -133,14 +133,14 @@ class Replay:
     def recent_actions(self, counts: list[int]) -> list[NDArray]:
         """The last `counts[i]` actions of each environment i, oldest first."""
         return [
-            np.stack([self.action[self._rows(self.added - back).start + env] for back in range(count, 0, -1)])
-            if count
-            else self.action[:0]
+            self.action[self._places(self.added - count, self.added)[env :: self.num_envs]]
             for env, count in enumerate(counts)
         ]
 
     def cut(self) -> None:
         """Mark the newest step as the last of its episodes: what comes next does not follow from it."""
+        if not self.added:
+            return
         rows = self._rows(self.added - 1)
         for env in range(self.num_envs):
             if self.final[rows.start + env] == _NO_FINAL:
@@ -152,6 +152,11 @@ class Replay:
     def oldest(self) -> int:
         """The first step that is still held."""
         return max(0, self.added - self.steps)
+
+    @property
+    def sealed(self) -> int:
+        """Steps before this one never change again; the newest may yet be `cut`."""
+        return max(0, self.added - 1)
 
     def part(self, first: int, last: int) -> dict[str, NDArray]:
         """The steps [first, last) as rows of their own [S * N, ...], with the final observations among them."""
@@ -178,20 +183,3 @@ class Replay:
         """The rows of the steps [first, last), in order."""
         starts = np.arange(first, last) % (self.steps + 1) * self.num_envs
         return (starts[:, None] + np.arange(self.num_envs)).ravel()
-
-    def snapshot(self) -> dict[str, NDArray]:
-        """Everything, as arrays; rows never written are left out."""
-        used = min(self.added + 1, self.steps + 1) * self.num_envs
-        return {
-            "added": np.array(self.added),
-            "finals": self.finals.rows,
-            "finals_free": np.array(self.finals.free, np.int32),
-            **{name: getattr(self, name)[:used] for name in (*_COLUMNS, "final")},
-        }
-
-    def restore(self, snapshot: dict[str, NDArray]) -> None:
-        self.added = int(snapshot["added"])
-        self.finals.rows = snapshot["finals"]
-        self.finals.free = snapshot["finals_free"].tolist()
-        for name in (*_COLUMNS, "final"):
-            getattr(self, name)[: len(snapshot[name])] = snapshot[name]

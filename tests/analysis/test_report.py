@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
+import json
+import re
 import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from synthetic import write_small_run
 
-from simbav2.analysis.report import write_report
+from simbav2.analysis.report import report as report_of
+from simbav2.analysis.report import watch, write_report
 from simbav2.analysis.runs import read_run
 from simbav2.errors import InputError
 
@@ -21,12 +28,15 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[str] = []
+        self.ids: list[str] = []
         self.addresses: list[str] = []
         self.text = ""
         self.feed(html)
+        self.data = json.loads(html.split('id="data">')[1].split("</script>")[0])
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
         self.addresses += [value for name, value in attrs if name in ("src", "href", "xlink:href")]
 
     def handle_data(self, data):
@@ -37,57 +47,60 @@ def read(path):
     return path.read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def report(make_run, tmp_path):
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """One report, only looked at by the tests that share it."""
+    folder = tmp_path_factory.mktemp("shared")
+    make_run = partial(write_small_run, folder)
     evaluations = {10_000: [700.0, 900.0], 20_000: [900.0, 950.0]}
     folders = [
         make_run(evaluations),
         make_run({10_000: [100.0, 300.0], 20_000: [400.0, 450.0]}, seed=1),
         make_run({10_000: [-3.0, 5.0]}, name="other", task="Odd/Env_v1", finished=False),
     ]
-    return write_report(map(read_run, folders), tmp_path / "out")
+    return write_report(map(read_run, folders), folder / "out")
 
 
 def test_all_files_are_written(report):
     assert report.name == "index.html"
-    assert {path.name for path in report.parent.iterdir()} == {
+    names = {path.relative_to(report.parent).as_posix() for path in report.parent.rglob("*") if path.is_file()}
+    figures = ("curve-dmc-walker-walk", "curve-Odd-Env_v1", "profile", "summary")
+    assert names == {
         "index.html",
         "report.md",
         "results.csv",
-        *(f"curve-{task}.{kind}" for task in ("dmc-walker-walk", "Odd-Env_v1") for kind in ("png", "svg")),
+        *(f"figures/{name}.{kind}" for name in figures for kind in ("png", "svg")),
+        *(
+            f"tables/{name}.{kind}"
+            for name in ("summary", "online", "full-dmc-easy")
+            for kind in ("md", "tex", "csv")
+        ),
     }
-    for figure in report.parent.glob("*.png"):
+    for figure in report.parent.rglob("*.png"):
         assert figure.read_bytes().startswith(b"\x89PNG")
         assert figure.stat().st_size > 10_000
-    for figure in report.parent.glob("*.svg"):
+    for figure in report.parent.rglob("*.svg"):
         assert ElementTree.parse(figure).getroot().tag.endswith("svg")
-    svg = read(report.parent / "curve-dmc-walker-walk.svg")
-    for words in (
-        "simulator steps",
-        "return, 2 evaluation episodes",
-        "SimbaV2 paper, 1M steps: 976",
-        "quick (2 seeds)",
-    ):
+    svg = read(report.parent / "figures" / "curve-dmc-walker-walk.svg")
+    for words in ("simulator steps", "return", "SimbaV2 paper, 1M steps: 976", "quick (2 seeds)"):
         assert words in svg
 
 
 def test_the_numbers_are_right(report):
     markdown = read(report.parent / "report.md")
     # 925 is the mean of 900 and 950, of 1000 possible.
-    run = "| dmc/walker-walk | quick | 0 | finished | 20,000 "
-    assert run + "| 925.0 | 0.925 | 976 (974 to 978) | 81.2 | 8 min 12 s |" in markdown
-    assert "| Odd/Env\\_v1 | quick | 0 | unfinished | 10,000 | 1.0 | – | – | 81.2 | – |" in markdown
+    run = "| **dmc/walker-walk** (ours) | quick | 0 | finished | – | 20,000 "
+    assert run + "| 925.0 | – | 0.925 | 976 \\[974, 978\\] | 81.2 | 8 min 12 s |" in markdown
+    other = "| **Odd/Env\\_v1** (ours) | quick | 0 | unfinished | – | 10,000 | 1.0 | – | – | – | 81.2 | – |"
+    assert other in markdown
     # 925 and 425, over the two seeds.
-    assert "quick: return 675.0 after 20,000 simulator steps, mean of 2 seeds (425.0 to 925.0)." in markdown
+    assert "| **quick** (ours) | 1 | 2 | 0.675 \\[0.425, 0.925\\] " in markdown
     assert "unfinished: 10,000 of 20,000 simulator steps so far" in markdown
     page = Page(read(report))
-    for cell in (
-        "925.0",
-        "976 (974 to 978)",
-        "8 min 12 s",
-        "unfinished: 10,000 of 20,000 simulator steps so far",
-    ):
+    for cell in ("925.0", "976 [974, 978]", "8 min 12 s"):
         assert cell in page.text
+    assert page.data["runs"][0]["doubts"] == []
+    assert page.data["runs"][2]["doubts"] == ["unfinished: 10,000 of 20,000 simulator steps so far"]
 
 
 def test_results_are_tidy(report):
@@ -98,6 +111,7 @@ def test_results_are_tidy(report):
     del row["run"]
     assert row == {
         "task": "dmc/walker-walk",
+        "system": "quick",
         "preset": "quick",
         "seed": "1",
         "env_step": "10000",
@@ -109,14 +123,23 @@ def test_results_are_tidy(report):
 
 def test_the_page_stands_alone(report):
     page = Page(read(report))
-    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert not {"img", "iframe", "object", "embed"} & set(page.tags)
     assert "@import" not in page.text
     inside = [address for address in page.addresses if address.startswith("#")]
-    files = set(page.addresses) - set(inside)
-    assert files == {path.name for path in report.parent.iterdir()} - {"index.html"}
-    ids = [part.split('"')[0].split("'")[0] for part in read(report).replace("id='", 'id="').split(' id="')[1:]]
-    assert len(ids) == len(set(ids))
-    assert {address[1:] for address in inside} <= set(ids)
+    files = set(page.addresses) - set(inside) - {"data:,"}
+    assert files
+    for file in files:
+        assert (report.parent / file).is_file(), file
+    runs = {f"run-{index}" for index in range(len(page.data["runs"]))}  # shown by the script
+    assert {address[1:] for address in inside} <= set(page.ids) | runs
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_no_script_but_our_own_may_run(report):
+    text = read(report)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
 def test_the_command_tells_what_was_given(make_run, tmp_path):
@@ -126,19 +149,19 @@ def test_the_command_tells_what_was_given(make_run, tmp_path):
         "simbav2 train dmc/walker-walk --preset quick --seed 1 --critic.width 64"
         " --critic.architecture.head-bias true --discount none --stop-after 10000"
     )
-    assert command in Page(read(write_report([run], tmp_path / "out"))).text
+    assert Page(read(write_report([run], tmp_path / "out"))).data["runs"][0]["command"] == command
 
 
 def test_a_run_stopped_early_is_said(make_run, tmp_path):
     run = read_run(make_run({10_000: [1.0]}))
     page = Page(read(write_report([run], tmp_path / "out")))
-    assert "stopped early, at 10,000 of 20,000 simulator steps" in page.text
+    assert "stopped early, at 10,000 of 20,000 simulator steps" in page.data["runs"][0]["doubts"][0]
 
 
 def test_a_run_without_evaluations_is_shown_as_such(make_run, tmp_path):
     written = write_report([read_run(make_run({}, finished=False))], tmp_path / "out")
-    assert "quick: not evaluated yet." in Page(read(written)).text
-    assert "return, not evaluated yet" in read(written.parent / "curve-dmc-walker-walk.svg")
+    assert "not evaluated yet" in Page(read(written)).data["runs"][0]["doubts"]
+    assert "return, not evaluated yet" in read(written.parent / "figures" / "curve-dmc-walker-walk.svg")
 
 
 def test_the_same_seed_twice_is_doubted(make_run, tmp_path):
@@ -148,27 +171,81 @@ def test_the_same_seed_twice_is_doubted(make_run, tmp_path):
 
 def test_hostile_names_do_no_harm(make_run, tmp_path):
     names = {"task": HOSTILE, "preset": HOSTILE, HOSTILE: HOSTILE}
+    warning = {"env_step": 1, "name": HOSTILE, "text": HOSTILE, "remedy": HOSTILE}
     runs = [
-        read_run(make_run({1: [float("nan")], 2: [float("inf")]}, name="a", **names)),
+        read_run(
+            make_run({1: [float("nan")], 2: [float("inf")]}, name="a", summary={"warnings": [warning]}, **names)
+        ),
         read_run(make_run({1: [1.0]}, name="b", **{**names, HOSTILE: "_日本"})),
     ]
     written = write_report(runs, tmp_path / "deep" / "out", problems=[HOSTILE])
-    assert {path.parent for path in (tmp_path / "deep").rglob("curve-*")} == {written.parent}
+    assert {path.parent for path in (tmp_path / "deep").rglob("curve-*")} == {written.parent / "figures"}
     page = Page(read(written))
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 2  # the data and our own
     assert "alert('x')" in page.text
-    assert "<script>" not in read(written).lower()
+    assert "<script>alert" not in read(written).lower()
     assert "\x00" not in read(written)
     assert "<script" not in read(written.parent / "report.md").replace("\\<", "")
-    (figure,) = written.parent.glob("*.svg")
-    assert not [node for node in ElementTree.parse(figure).iter() if node.tag.endswith("script")]
+    for table in (written.parent / "tables").glob("*.tex"):
+        assert "<script" not in read(table)
+    for figure in (written.parent / "figures").glob("*.svg"):
+        assert not [node for node in ElementTree.parse(figure).iter() if node.tag.endswith("script")]
+
+
+def test_a_damaged_run_is_reported_and_the_others_are_shown(make_run, tmp_path):
+    make_run({1: [1.0]}, name="good")
+    bad = make_run({1: [1.0]}, name="bad", seed=1)
+    (bad / "config.json").write_text("{")
+    torn = make_run({1: [1.0]}, name="torn", seed=2)
+    (torn / "metrics.jsonl").write_text("nonsense\n")
+    page, problems, going = report_of([tmp_path / "runs"], tmp_path / "out")
+    assert len(problems) == 1
+    assert not going
+    shown = Page(read(page))
+    assert f"Could not be read: {bad / 'config.json'} is no valid JSON" in shown.text
+    assert len(shown.data["runs"]) == 2
+    assert "metrics.jsonl, line 1 is no valid JSON" in shown.data["runs"][1]["doubts"][-1]
+
+
+def test_curves_of_others_stand_beside_ours(make_run, tmp_path):
+    make_run({20_000: [900.0]})
+    (tmp_path / "simba.csv").write_text(
+        "exp_name,env_name,seed,metric,env_step,value\nsimba,walker_walk,0,avg_return,20000,800\n"
+    )
+    page, _, _ = report_of([tmp_path / "runs"], tmp_path / "out", curves=[tmp_path / "simba.csv"])
+    data = Page(read(page)).data
+    assert data["systems"] == ["quick", "simba"]
+    assert [series["y"] for series in data["charts"][0]["charts"][0]["series"]] == [[900.0], [800.0]]
+    assert "| quick | simba | 1 | 1.000 |" in read(page.parent / "report.md")
+    assert "dmc/walker-walk,simba,simba,0,20000,800.0,,," in read(page.parent / "results.csv")
+
+
+def test_watching_ends_with_the_last_run(make_run, tmp_path):
+    folder = make_run({10_000: [1.0]}, finished=False)
+    seen = []
+    for page, _ in watch([tmp_path / "runs"], tmp_path / "out", seconds=1):
+        seen.append('http-equiv="refresh"' in read(page))
+        summary = {"env_steps": 20_000, "seconds": 1.0, "updates_per_second": 1.0}
+        (folder / "summary.json").write_text(json.dumps(summary))
+    assert seen == [True, False]
+
+
+def test_a_film_becomes_part_of_the_page_unless_it_is_large(make_run, tmp_path, monkeypatch):
+    folder = make_run({1: [1.0]})
+    (folder / "small.mp4").write_bytes(b"film")
+    (folder / "zlarge.mp4").write_bytes(b"a longer film")
+    monkeypatch.setattr("simbav2.analysis.run_page.EMBEDDED", 4)
+    page = write_report([read_run(folder)], tmp_path / "out")
+    (small, large) = Page(read(page)).data["runs"][0]["films"]
+    assert small == ["small.mp4", "data:video/mp4;base64,ZmlsbQ=="]
+    assert (page.parent / large[1]).resolve() == folder / "zlarge.mp4"
 
 
 def test_tasks_with_names_alike_keep_their_own_figures(make_run, tmp_path):
     tasks = ("a/b", "a-b", "A/B", "///")
     runs = [read_run(make_run({1: [1.0]}, name=str(index), task=task)) for index, task in enumerate(tasks)]
     out = write_report(runs, tmp_path / "out").parent
-    assert {path.stem for path in out.glob("*.png")} == {
+    assert {path.stem for path in out.glob("figures/*.png")} == {
         "curve-task",
         "curve-A-B",
         "curve-a-b-2",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,61 @@ def test_a_damaged_run_does_not_hide_the_others(make_run, tmp_path):
     assert str(bad / "config.json") in problems[0]
     with pytest.raises(InputError, match=r"config\.json is no valid JSON"):
         read_runs([bad])
+
+
+def test_a_failed_run_is_shown_as_such(make_run):
+    folder = make_run({10_000: [1.0]}, finished=False)
+    (folder / "failure.json").write_text('{"error": "loss is not finite", "env_step": 12000}')
+    run = read_run(folder)
+    assert run.status == "failed"
+    assert run.failure == "loss is not finite (at simulator step 12,000)"
+    (folder / "failure.json").write_text("{")
+    assert "failure.json is no valid JSON" in read_run(folder).failure
+
+
+def test_a_run_that_failed_at_once_is_found(make_run, tmp_path):
+    folder = make_run({}, finished=False)
+    for record in ("evaluations.csv", "progress.csv"):
+        (folder / record).unlink()
+    (folder / "failure.json").write_text('{"error": "no display", "env_step": 0}')
+    (run,), problems = read_runs([tmp_path])
+    assert (run.status, problems) == ("failed", ())
+
+
+def test_warnings_come_from_the_summary_or_from_the_file_they_are_gathered_in(make_run):
+    entry = {"env_step": 5, "name": "dead-units", "text": "half are dead", "remedy": "lower the rate"}
+    finished = read_run(make_run({1: [1.0]}, name="a", summary={"warnings": [entry, "odd"]}))
+    assert [warning.name for warning in finished.warnings] == ["dead-units"]
+    assert "expected an object" in finished.damage[0]
+    folder = make_run({1: [1.0]}, name="b", finished=False)
+    (folder / "warnings.jsonl").write_text(json.dumps(entry) + "\n" + '{"half')
+    (warning,) = read_run(folder).warnings
+    assert (warning.env_step, warning.remedy) == (5, "lower the rate")
+
+
+def test_measures_are_read_where_they_were_taken(make_run):
+    folder = make_run({1: [1.0]})
+    lines = [
+        '{"env_step": 1, "q": 0.5, "name": "x"}',
+        '{"env_step": 2, "q": NaN, "critic/encoder/feature_norm": 1.5}',
+    ]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + '\n{"env_step": 3, "q"')
+    measures = read_run(folder).measures
+    assert set(measures) == {"q", "critic/encoder/feature_norm"}
+    np.testing.assert_array_equal(measures["q"].value, [0.5, np.nan])
+    np.testing.assert_array_equal(measures["critic/encoder/feature_norm"].env_step, [2])
+
+
+@pytest.mark.parametrize("text", ["nonsense\n", "[1]\n", '{"q": 1}\n'])
+def test_damaged_measures_do_not_cost_the_run(make_run, text):
+    folder = make_run({1: [1.0]})
+    (folder / "metrics.jsonl").write_text(text)
+    run = read_run(folder)
+    assert run.status == "finished"
+    assert "metrics.jsonl" in run.damage[0]
+
+
+def test_films_are_found(make_run):
+    folder = make_run({1: [1.0]})
+    (folder / "walk.mp4").write_bytes(b"film")
+    assert [film.name for film in read_run(folder).films] == ["walk.mp4"]

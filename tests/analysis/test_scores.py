@@ -3,10 +3,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simbav2.analysis.published import published_score
+from simbav2.analysis.curve_files import read_curves
 from simbav2.analysis.runs import read_run
-from simbav2.analysis.scores import groups, normalized_score, run_curve
-from simbav2.envs.tasks import tasks
+from simbav2.analysis.scores import (
+    common_settings,
+    d4rl_score,
+    mean_curve,
+    normalized_score,
+    run_curve,
+    suite_curve,
+    systems,
+)
+from simbav2.errors import InputError
 
 
 def test_a_score_is_measured_from_random_to_reference():
@@ -14,21 +22,6 @@ def test_a_score_is_measured_from_random_to_reference():
     assert normalized_score("mujoco/Hopper-v4", 18.791) == 0.0
     assert normalized_score("mujoco/Hopper-v4", 3226.0) == 1.0
     assert normalized_score("Pendulum-v1", -150.0) is None
-
-
-def test_published_values_are_found_by_task_id():
-    assert published_score("dmc/cheetah-run") == (920, 918, 922)  # not the 821 of the other table
-    assert published_score("dmc/dog-run") == (562, 516, 608)
-    assert published_score("myosuite/myo-key-turn-hard") == pytest.approx((0.62, 0.427, 0.813))  # in percent there
-    assert published_score("hbench/h1-walk") == (845, 840, 850)  # printed as h1-walk-v0
-    assert published_score("dmc/Mean") is None
-    assert published_score("Pendulum-v1") is None
-
-
-@pytest.mark.parametrize(("suite", "mean"), [("mujoco", 1.617), ("dmc-easy", 0.874), ("dmc-hard", 0.729)])
-def test_published_values_give_the_means_of_table_1(suite, mean):
-    scores = [normalized_score(task.id, published_score(task.id).mean) for task in tasks(suite)]
-    assert np.mean(scores) == pytest.approx(mean, abs=0.003)
 
 
 def test_a_run_is_averaged_over_its_episodes(make_run):
@@ -48,12 +41,14 @@ def test_seeds_are_averaged_where_all_were_evaluated(make_run):
         make_run({10_000: [4.0, 6.0]}, seed=0, finished=False),
         make_run({}, seed=2, finished=False),
     ]
-    (group,) = groups(map(read_run, folders))
-    assert [run.seed for run in group.runs] == [0, 1, 2]
-    np.testing.assert_array_equal(group.curve.env_step, [10_000])
-    np.testing.assert_array_equal(group.curve.mean, [3.0])  # of 1 and 5
-    np.testing.assert_array_equal([group.curve.low, group.curve.high], [[1.0], [5.0]])
-    assert group.curve.averaged == "2 seeds"
+    (system,) = systems(map(read_run, folders))
+    (trials,) = system.trials.values()
+    assert [trial.seed for trial in trials] == [0, 1, 2]
+    curve = mean_curve(trials)
+    np.testing.assert_array_equal(curve.env_step, [10_000])
+    np.testing.assert_array_equal(curve.mean, [3.0])  # of 1 and 5
+    np.testing.assert_array_equal([curve.low, curve.high], [[1.0], [5.0]])
+    assert curve.averaged == "2 seeds"
 
 
 def test_only_runs_that_differ_in_the_seed_alone_are_averaged(make_run):
@@ -64,18 +59,127 @@ def test_only_runs_that_differ_in_the_seed_alone_are_averaged(make_run):
         {"preset": "paper", "critic": {"width": 128}},
         {"critic": {"width": 128}, "mujoco": "3.5.0"},
         {"task": "dmc/walker-run", "critic": {"width": 128}},
+        {"critic": {"width": 128}, "design": "a"},
     ]
     runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(settings)]
-    found = {(group.task, group.label): len(group.runs) for group in groups(runs)}
+    found = {
+        system.label: {task: len(trials) for task, trials in system.trials.items()} for system in systems(runs)
+    }
     assert found == {
-        ("dmc/walker-run", "quick"): 1,
-        ("dmc/walker-walk", "paper"): 1,
-        ("dmc/walker-walk", "quick, critic.width 128, versions.mujoco 3.5.0"): 1,
-        ("dmc/walker-walk", "quick, critic.width 128, versions.mujoco 3.6.0"): 2,
-        ("dmc/walker-walk", "quick, critic.width 512, versions.mujoco 3.6.0"): 1,
+        "paper": {"dmc/walker-walk": 1},
+        "quick, critic.width 128, versions.mujoco 3.5.0": {"dmc/walker-walk": 1},
+        "quick, critic.width 128, versions.mujoco 3.6.0": {"dmc/walker-run": 1, "dmc/walker-walk": 2},
+        "quick, critic.width 512, versions.mujoco 3.6.0": {"dmc/walker-walk": 1},
+        "quick, design a": {"dmc/walker-walk": 1},
     }
 
 
-def test_a_group_without_evaluations_has_an_empty_curve(make_run):
-    (group,) = groups([read_run(make_run({}, finished=False))])
-    assert len(group.curve) == 0
+def test_a_system_is_named_by_its_preset_and_what_was_given(make_run):
+    given = {"critic.width": 64, "tau": 0.01, "seed": 3}
+    runs = [
+        read_run(make_run({1: [1.0]}, name="plain")),
+        read_run(make_run({1: [1.0]}, name="given", critic={"width": 64}, settings=given, seed=3)),
+    ]
+    assert [system.label for system in systems(runs)] == ["quick", "quick, critic.width 64, tau 0.01"]
+
+
+def test_what_all_systems_share_is_told_once(make_run):
+    runs = [
+        read_run(make_run({1: [1.0]}, name=preset, preset=preset, tau=0.01, settings={"tau": 0.01, **more}))
+        for preset, more in (("quick", {}), ("paper", {"critic.width": 64}))
+    ]
+    found = systems(runs)
+    assert [system.label for system in found] == ["paper, critic.width 64", "quick"]
+    assert common_settings(found) == {"tau": 0.01}
+    assert [system.label for system in systems(runs[:1])] == ["quick, tau 0.01"]
+
+
+def test_fields_that_follow_from_the_task_do_not_part_a_system(make_run):
+    facts = [
+        {"task": "mujoco/Hopper-v4", "updates_per_decision": 1.0, "critic": {"width": 128, "members": 2}},
+        {"task": "dmc/walker-walk", "updates_per_decision": 2.0, "critic": {"width": 128, "members": 1}},
+    ]
+    runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(facts)]
+    (system,) = systems(runs)
+    assert list(system.trials) == ["mujoco/Hopper-v4", "dmc/walker-walk"]
+    # On one task they would be two experiments.
+    again = read_run(make_run({1: [1.0]}, name="2", **{**facts[1], "task": "mujoco/Hopper-v4"}))
+    assert all(len(trials) == 1 for system in systems([*runs, again]) for trials in system.trials.values())
+    assert len(systems([*runs, again])) == 3
+
+
+def test_a_system_without_evaluations_has_an_empty_curve(make_run):
+    (system,) = systems([read_run(make_run({}, finished=False))])
+    assert len(mean_curve(system.trials["dmc/walker-walk"])) == 0
+
+
+def test_scores_are_runs_by_tasks(make_run):
+    runs = [
+        read_run(make_run({1: [500.0]}, name="a")),
+        read_run(make_run({1: [700.0]}, name="b", seed=1)),
+        read_run(make_run({1: [900.0]}, name="c", task="dmc/dog-run")),
+        read_run(make_run({1: [100.0]}, name="d", task="dmc/dog-run", seed=1, finished=False)),
+    ]
+    (system,) = systems(runs)
+    with pytest.raises(InputError, match="quick: seed 1 has no score on dmc/dog-run; add the run, or allow holes"):
+        system.scores()
+    scores = system.scores(holes=True)
+    assert (scores.runs, scores.tasks) == (("seed 0", "seed 1"), ("dmc/walker-walk", "dmc/dog-run"))
+    np.testing.assert_allclose(scores.values, [[0.5, 0.9], [0.7, np.nan]])
+    with pytest.raises(InputError, match="any run has no score on dmc/dog-walk"):
+        system.scores(["dmc/dog-walk"])
+
+
+def test_the_curve_of_a_suite_is_of_normalised_means(make_run):
+    runs = [
+        read_run(make_run({1: [500.0], 2: [700.0]}, name="a")),
+        read_run(make_run({2: [100.0], 3: [100.0]}, name="b", task="dmc/dog-run")),
+    ]
+    (system,) = systems(runs)
+    curve = suite_curve(system, ["dmc/walker-walk", "dmc/dog-run"])
+    np.testing.assert_array_equal(curve.env_step, [2])
+    np.testing.assert_allclose(curve.mean, [0.4])
+    assert curve.averaged == "2 tasks, 1 seed"
+
+
+def test_d4rl_scores_are_in_percent_of_the_expert():
+    assert d4rl_score("d4rl/hopper-medium-v2", 3234.3) == pytest.approx(100)
+    assert d4rl_score("d4rl/walker2d-medium-expert-v2", 1.629008) == pytest.approx(0)
+    assert d4rl_score("d4rl/antmaze-umaze-v2", 1.0) is None
+
+
+CURVES = """,exp_name,env_name,seed,metric,env_step,value
+0,simba,dog_trot,1,avg_return,0.0,10.0
+1,simba,dog_trot,1,avg_return,50000.0,64.5
+2,simba,dog_trot,1,avg_success,50000.0,0.0
+3,simba,h1_walk_v0,2,avg_return,50000.0,7.0
+4,simba,myo-reach,1,avg_return,50000.0,-9.0
+5,simba,myo-reach,1,avg_success,50000.0,0.7
+6,odd,cartpole-balance_sparse,0,avg_return,5.0,3.0
+"""
+
+
+def test_the_authors_files_are_read_by_our_task_ids(tmp_path):
+    (tmp_path / "curves.csv").write_text(CURVES)
+    simba, odd = read_curves(tmp_path / "curves.csv")
+    assert list(simba.trials) == ["dmc/dog-trot", "myosuite/myo-reach", "hbench/h1-walk"]
+    np.testing.assert_array_equal(simba.trials["dmc/dog-trot"][0].curve.mean, [10.0, 64.5])
+    assert simba.trials["myosuite/myo-reach"][0].final == 0.7  # success, not return
+    assert (simba.trials["hbench/h1-walk"][0].seed, odd.label) == (2, "odd")
+    assert list(odd.trials) == ["dmc/cartpole-balance-sparse"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a,b\n1,2\n", "lacks the column 'exp_name'"),
+        ("exp_name,env_name,seed,metric,env_step,value\nx,y,0,avg_return,1,high\n", "line 2: could not convert"),
+        ("exp_name,env_name,seed,metric,env_step,value\nx,y,0,other,1,2\n", "no row with the metric"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_bad_file_of_curves_is_refused(tmp_path, text, complaint):
+    if text is not None:
+        (tmp_path / "curves.csv").write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        read_curves(tmp_path / "curves.csv")

@@ -1,20 +1,40 @@
-"""How a report is written down: one self-contained HTML page, and Markdown.
+"""The report as one self-contained HTML page.
 
-All text comes from outside and is escaped here, in one place each. The page needs no network and no script;
-it follows the reader's light or dark setting, figures included, and on a phone each table row becomes a card.
+All text comes from outside and is escaped here, in one place each; what the script shows it shows as text. The
+page fetches nothing, and its content security policy runs no script but its own, so a name that slips through
+still does no harm. It follows the reader's light or dark setting, figures included.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import math
 import re
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from string import Template
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from simbav2.analysis.plots import THEME, printable
+from simbav2.analysis.plots import THEME, Drawn
+from simbav2.analysis.tables import Cell, Row, Table, printable
 
-LIGHT = {**THEME, "page": "#f4f5f7", "link": "#0a5fa3", "alert": "#8a4b00", "alert-back": "#fff1d6"}
+ASSETS = Path(__file__).parent / "assets"
+LIGHT = {
+    **THEME,
+    "page": "#f4f5f7",
+    "link": "#0a5fa3",
+    "alert": "#8a4b00",
+    "alert-back": "#fff1d6",
+    "good-1": "#e3f4ea",
+    "good-2": "#c3e8d2",
+    "good-3": "#94d5b0",
+    "bad-1": "#fdeae5",
+    "bad-2": "#f9cdc1",
+    "bad-3": "#f2a592",
+}
 DARK = {
     "card": "#1b1f24",
     "ink": "#e6e9ed",
@@ -30,95 +50,76 @@ DARK = {
     "link": "#7cc4f2",
     "alert": "#ffc46b",
     "alert-back": "#3a2c14",
+    "good-1": "#1c3328",
+    "good-2": "#214a36",
+    "good-3": "#2a6647",
+    "bad-1": "#3a2422",
+    "bad-2": "#54302a",
+    "bad-3": "#7a3d33",
 }
-TEXT_COLUMNS = ("task", "preset", "status")
-
-
-class Section(NamedTuple):
-    """One task: its figure and what it shows."""
-
-    task: str
-    stem: str  # of the figure's files
-    svg: str
-    claims: tuple[str, ...]
-
-
-class Card(NamedTuple):
-    """One run in full."""
-
-    title: str
-    status: str
-    result: str
-    folder: str
-    doubts: tuple[str, ...]
-    command: tuple[str, ...]  # the program and its task, then a flag with its value each
-    versions: str
-    config: str  # JSON, hence ASCII
 
 
 class Content(NamedTuple):
+    abstract: str
     problems: tuple[str, ...]
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]  # one per card, in the same order
-    sections: tuple[Section, ...]
-    cards: tuple[Card, ...]
+    overview: Table | None
+    figures: tuple[Drawn, ...]
+    suites: tuple[str, ...]  # names of the figures that hold a suite's curves each
+    tables: tuple[Table, ...]
+    runs: Table  # one row for each of the runs in `data`, in the same order
     notes: tuple[str, ...]
-
-    @property
-    def abstract(self) -> str:
-        unfinished = sum(card.status == "unfinished" for card in self.cards)
-        count = f"{_count(len(self.cards), 'run')} of {_count(len(self.sections), 'task')}"
-        return f"{count}, {unfinished or 'none'} unfinished."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-# Markdown ---------------------------------------------------------------------------------------------------
-
-
-def markdown(content: Content) -> str:
-    rule = ["---" if heading in TEXT_COLUMNS else "---:" for heading in content.headings]
-    table = [content.headings, rule, *(map(_plain, row) for row in content.rows)]
-    lines = ["# SimbaV2 results", "", content.abstract, ""]
-    lines += [f"**Could not be read:** {_plain(problem)}\n" for problem in content.problems]
-    lines += ["| " + " | ".join(cells) + " |" for cells in table]
-    for section in content.sections:
-        lines += ["", f"## {_plain(section.task)}", "", f"![learning curve]({section.stem}.png)", ""]
-        lines += [f"- {_plain(claim)}" for claim in section.claims]
-    doubted = [card for card in content.cards if card.doubts]
-    if doubted:
-        lines += ["", "## Doubts", ""]
-        lines += [f"- {_plain(card.title)}: {_plain('; '.join(card.doubts))}" for card in doubted]
-    lines += ["", "## Notes", "", *(f"- {note}" for note in content.notes)]
-    return "\n".join(lines) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it stands."""
-    return re.sub(r"([\\`*_\[\]<>|&#])", r"\\\1", " ".join(printable(part) for part in text.split()))
-
-
-# HTML -------------------------------------------------------------------------------------------------------
+    data: dict[str, Any]  # what the script draws
+    refresh_seconds: int | None  # the page loads itself anew while runs go on
 
 
 def html(content: Content) -> str:
-    problems = _list(content.problems, "Could not be read: ")
-    return PAGE.substitute(
+    script = _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    overview = f'<h2 id="overview">Overview</h2>{_table(content.overview)}' if content.overview else ""
+    figures = "".join(map(_figure, content.figures))
+    tables = "".join(map(_table, content.tables))
+    anchors = {
+        "overview": overview,
+        "figures": figures,
+        "curves": "x",
+        "tables": tables,
+        "runs": "x",
+        "notes": "x",
+    }
+    refresh = content.refresh_seconds
+    return Template(_asset("page.html")).substitute(
+        digest=f"sha256-{digest}",
+        refresh=f'<meta http-equiv="refresh" content="{refresh}">\n' if refresh else "",
         light=_variables(LIGHT),
         dark=_variables(DARK),
+        css=_asset("page.css"),
+        links="".join(f'<li><a href="#{name}">{name.title()}</a></li>' for name, made in anchors.items() if made),
         abstract=_text(content.abstract),
-        problems=f'<div class="problems">{problems}</div>' if problems else "",
-        table=_table(content),
-        figures="".join(map(_figure, content.sections)),
-        runs="".join(_details(card, index) for index, card in enumerate(content.cards)),
+        problems=f'<div class="alert">{_list(content.problems, "Could not be read: ")}</div>'
+        if content.problems
+        else "",
+        overview=overview,
+        figures=f'<h2 id="figures">Figures</h2><div class="grid">{figures}</div>' if figures else "",
+        suites=" Suites: " + ", ".join(map(_files, content.suites)) if content.suites else "",
+        tables=f'<h2 id="tables">Tables</h2>{tables}' if tables else "",
+        runs=_rows(content.runs, "runs-table", linked=True),
         notes=_list(content.notes),
+        data=_json(content.data),
+        script=script,
     )
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _text(text: str) -> str:
     return escape(printable(text))
+
+
+def _json(data: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _variables(colours: dict[str, str]) -> str:
@@ -130,138 +131,101 @@ def _list(lines: Iterable[str], prefix: str = "") -> str:
     return f"<ul>{items}</ul>" if items else ""
 
 
-def _table(content: Content) -> str:
-    kinds = ["text" if heading in TEXT_COLUMNS else "number" for heading in content.headings]
-    columns = list(zip(content.headings, kinds, strict=True))
-    head = "".join(f'<th scope="col" class="{kind}">{heading}</th>' for heading, kind in columns)
-    body = []
-    for index, row in enumerate(content.rows):
-        cells = []
-        for (heading, kind), text in zip(columns, row, strict=True):
-            shown = _text(text)
-            if heading == "task":
-                shown = f'<a href="#run-{index}">{shown}</a>'
-            elif heading == "status":
-                shown = _pill(text)
-            cells.append(f'<td class="{kind}" data-heading="{heading}">{shown}</td>')
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+# Tables -----------------------------------------------------------------------------------------------------
 
 
-def _pill(text: str, kind: str | None = None) -> str:
-    return f'<span class="pill {kind or text}">{text}</span>'
-
-
-def _figure(section: Section) -> str:
-    claims = _list(section.claims)
-    files = f'<a href="{section.stem}.png">PNG</a> <a href="{section.stem}.svg">SVG</a>'
-    return f"<figure>{_inline(section)}<figcaption>{claims}<p>{files}</p></figcaption></figure>"
-
-
-def _inline(section: Section) -> str:
-    """The figure as part of the page: its size and colours are the page's, its ids are its own."""
-    svg = section.svg[section.svg.index("<svg") :]
-    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{section.stem}-", svg)
-    for name, colour in THEME.items():
-        svg = svg.replace(colour, f"var(--{name})")
-    label = _text(f"Learning curve of {section.task}")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-
-
-def _details(card: Card, index: int) -> str:
-    doubts = f"<h3>Doubts</h3>{_list(card.doubts)}" if card.doubts else ""
-    pills = _pill(card.status) + (_pill(_count(len(card.doubts), "doubt"), "doubted") if card.doubts else "")
-    command = " ".join(f"<span>{_text(words)}</span>" for words in card.command)
+def _table(table: Table) -> str:
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    files = " ".join(f'<a href="tables/{table.name}.{kind}">{kind}</a>' for kind in ("md", "tex", "csv"))
     return (
-        f"<details class='run'><summary><b>{_text(card.title)}</b> {pills}"
-        f"<span class='result'>{_text(card.result)}</span></summary>"
-        f"<div id='run-{index}'>{doubts}"
-        f"<h3>Command</h3><pre class='command'>{command}</pre>"
-        f"<h3>Versions</h3><p>{_text(card.versions)}</p>"
-        f"<h3>Folder</h3><p><code>{_text(card.folder)}</code></p>"
-        f"<details><summary>Configuration</summary><pre>{escape(card.config)}</pre></details>"
-        "</div></details>"
+        f'<section class="card"><h3>{_text(table.title)} <span class="files">{files}</span></h3>'
+        f'<p class="caption">{_text(table.caption)}</p>'
+        f'<div class="scroll">{_rows(table, f"table-{table.name}")}</div>'
+        + (f'<ol class="notes">{notes}</ol>' if notes else "")
+        + "</section>"
     )
 
 
-PAGE = Template("""\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>SimbaV2 results</title>
-<style>
-:root { color-scheme: light dark; $light }
-@media (prefers-color-scheme: dark) { :root { $dark } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1240px; margin: 0 auto; padding: 2rem 1.25rem 3rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; margin: 0; letter-spacing: -.01em; }
-h2 { font-size: 1.1rem; margin: 2.2rem 0 .7rem; }
-h3 { font-size: .78rem; margin: 1rem 0 .2rem; color: var(--muted); font-weight: 600; }
-p { margin: .2rem 0; }
-a { color: var(--link); }
-ul { margin: .2rem 0; padding-left: 1.2rem; }
-.lead, footer { color: var(--muted); }
-.problems { margin-top: 1rem; padding: .6rem .9rem; border-radius: 8px; }
-.box, figure, details.run { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
-.box { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; overflow-wrap: normal; }
-th, td { padding: .5rem .7rem; text-align: left; }
-th { font-weight: 600; font-size: .78rem; color: var(--muted); vertical-align: bottom; }
-td { white-space: nowrap; }
-td[data-heading="preset"] { white-space: normal; }
-tbody tr { border-top: 1px solid var(--line); }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-.pill { font-size: .75rem; padding: .1rem .5rem; border: 1px solid var(--line); border-radius: 99px;
-  margin-right: .3rem; }
-.problems, .unfinished, .doubted { background: var(--alert-back); color: var(--alert); border-color: #0000; }
-.figures { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 32rem), 1fr)); }
-figure { margin: 0; padding: 1rem; }
-figure svg { display: block; width: 100%; height: auto; }
-figure svg text { font-family: system-ui, sans-serif !important; }
-figcaption { font-size: .85rem; color: var(--muted); margin-top: .6rem; }
-figcaption ul { list-style: none; padding: 0; color: var(--ink); }
-details.run { margin-bottom: .5rem; }
-summary { cursor: pointer; }
-details.run > summary { padding: .6rem .9rem; }
-details.run > div { padding: 0 .9rem .9rem; font-size: .9rem; }
-details details { margin-top: 1rem; }
-.result { float: right; font-variant-numeric: tabular-nums; }
-pre { margin: .3rem 0; padding: .7rem; background: var(--page); border-radius: 6px; font-size: .8rem;
-  overflow-x: auto; }
-pre.command { white-space: normal; }
-pre.command span { display: inline-block; max-width: 100%; }
-footer { font-size: .85rem; margin-top: 2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-@media (max-width: 700px) {
-  main { padding: 1.25rem .75rem 2rem; }
-  figure { padding: .6rem; }
-  .box { background: none; border: 0; }
-  table, tbody { display: block; }
-  thead { display: none; }
-  tbody tr { display: grid; grid-template-columns: repeat(3, 1fr); gap: .3rem 1rem; padding: .8rem;
-    margin-bottom: .6rem; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
-  td { display: block; padding: 0; white-space: normal; overflow-wrap: anywhere; }
-  td.number { text-align: left; }
-  td::before { content: attr(data-heading); display: block; font-size: .72rem; color: var(--muted); }
-  td[data-heading="task"] { grid-column: 1 / -1; font-weight: 600; }
-  td[data-heading="published"] { grid-column: span 2; }
-}
-</style>
-<main>
-<h1>SimbaV2 results</h1>
-<p class="lead">$abstract
-The same as <a href="report.md">Markdown</a>; all evaluations as <a href="results.csv">CSV</a>.</p>
-$problems
-<h2>Overview</h2>
-<div class="box">$table</div>
-<h2>Learning curves</h2>
-<div class="figures">$figures</div>
-<h2>Runs</h2>
-$runs
-<footer>$notes</footer>
-</main>
-</html>
-""")
+def _rows(table: Table, name: str, linked: bool = False) -> str:
+    notes = {note: index for index, note in enumerate(table.notes, start=1)}
+    width = len(table.headings)
+    # A column without a single number is sorted as text.
+    numeric = [
+        any(not math.isnan(cell.value) for cell in column)
+        for column in zip(*(row.cells for row in table.rows), strict=True)
+    ]
+    head = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in table.headings)
+    bodies = []
+    numbered = list(enumerate(table.rows))
+    for group in table.groups:
+        rows = [f'<tr class="group"><th colspan="{width}">{_text(group)}</th></tr>'] if group else []
+        rows += [
+            _row(row, table, notes, numeric, f"#run-{index}" if linked else None)
+            for index, row in numbered
+            if row.group == group
+        ]
+        bodies.append(f"<tbody>{''.join(rows)}</tbody>")
+    return f'<table id="{name}"><thead><tr>{head}</tr></thead>{"".join(bodies)}</table>'
+
+
+def _row(row: Row, table: Table, notes: dict[str, int], numeric: list[bool], link: str | None) -> str:
+    label = f'<a href="{link}">{_text(row.label)}</a>' if link else _text(row.label)
+    cells = "".join(
+        _cell(cell, notes, mine=index in table.ours, numeric=numeric[index])
+        for index, cell in enumerate(row.cells)
+    )
+    ours = ' class="ours"' if row.ours and not link else ""
+    return f'<tr{ours}><th scope="row">{label}</th>{cells}</tr>'
+
+
+def _cell(cell: Cell, notes: dict[str, int], mine: bool, numeric: bool) -> str:
+    classes = []
+    if mine:
+        classes.append("mine")
+    if cell.mark:
+        classes.append("mark-" + cell.mark.name.replace(" ", "-"))
+    if not numeric:
+        classes.append("text")
+    value = ("" if math.isnan(cell.value) else f"{cell.value:.8g}") if numeric else None
+    shown = _text(cell.text)
+    if cell.text in PILLS:
+        shown = f'<span class="pill {cell.text}">{shown}</span>'
+    if cell.note:
+        shown += f"<sup>{notes[cell.note]}</sup>"
+    attributes = (f' class="{" ".join(classes)}"' if classes else "") + (
+        "" if value is None else f' data-value="{value}"'
+    )
+    return f"<td{attributes}>{shown}</td>"
+
+
+PILLS = ("finished", "unfinished", "failed")
+
+
+# Figures ----------------------------------------------------------------------------------------------------
+
+
+def _files(name: str) -> str:
+    suite = _text(name.removeprefix("curves-"))
+    return f'{suite} <a href="figures/{name}.png">PNG</a> <a href="figures/{name}.svg">SVG</a>'
+
+
+def _figure(figure: Drawn) -> str:
+    files = f'<a href="figures/{figure.name}.png">PNG</a> <a href="figures/{figure.name}.svg">SVG</a>'
+    title = f'<h3>{_text(figure.title)} <span class="files">{files}</span></h3>'
+    caption = f'<figcaption class="caption">{_text(figure.caption)}</figcaption>'
+    return f"<figure>{title}{_inline(figure)}{caption}</figure>"
+
+
+def _inline(figure: Drawn) -> str:
+    """The figure as part of the page: its size and colours are the page's, its ids are its own."""
+    svg = figure.svg[figure.svg.index("<svg") :]
+    width = re.search(r' width="([\d.]+)pt"', svg)
+    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{figure.name}-", svg)
+    for name, colour in THEME.items():
+        svg = svg.replace(colour, f"var(--{name})")
+    # Letters of all figures have about the size of the page's; on a phone a wide one is moved under the finger.
+    points = float(width[1]) if width else 0.0
+    room = f' style="min-width: {0.95 * points:.0f}px; max-width: {1.7 * points:.0f}px"'
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"{room}', 1)
+    return f'<div class="scroll">{svg}</div>'

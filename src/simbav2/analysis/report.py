@@ -1,4 +1,4 @@
-"""What runs amount to, in files a person reads: a page, a Markdown table, figures and one tidy CSV.
+"""What runs amount to, in files a person reads: a page, Markdown, tables, figures and one tidy CSV.
 
 Every number comes from the records in the run folders, so a report can be made anew at any time.
 """
@@ -6,22 +6,28 @@ Every number comes from the records in the run folders, so a report can be made 
 from __future__ import annotations
 
 import csv
-import json
+import math
 import os
 import re
-import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from simbav2.analysis.page import Card, Content, Section, html, markdown
-from simbav2.analysis.plots import draw_learning_curve
-from simbav2.analysis.published import Published, published_score
-from simbav2.analysis.runs import Run
-from simbav2.analysis.scores import Group, groups, leaves, metric, normalized_score, run_curve
+from simbav2.analysis import tables
+from simbav2.analysis.curve_files import read_curves
+from simbav2.analysis.figures import draw_all
+from simbav2.analysis.page import Content, html
+from simbav2.analysis.plots import draw_suite, draw_task
+from simbav2.analysis.run_page import by_suite, doubts, page_data, runs_table
+from simbav2.analysis.runs import Run, find_runs, read_runs
+from simbav2.analysis.scores import System, common_settings, in_order, metric, run_curve, systems
+from simbav2.analysis.studies import all_tables
+from simbav2.analysis.studies.suites import TITLES
+from simbav2.analysis.tables import Table, plain
+from simbav2.envs.tasks import SUITES
 from simbav2.errors import InputError
 
 NOTES = (
@@ -31,194 +37,210 @@ NOTES = (
     " simulator steps, two updates per decision, critic width 512. A run with another budget or size is not"
     " the same experiment.",
     "The normalised score is (x - random) / (reference - random): 0 is a random policy, 1 the reference of"
-    " the suite.",
-    "Runs are averaged only where they differ in nothing but the seed.",
+    " the suite (TD3 on MuJoCo, 1000 on DMC, success on MyoSuite, the target on HumanoidBench). D4RL scores are in"
+    " percent of the expert.",
+    "Runs are averaged only where they differ in nothing but the seed. Only finished runs enter tables and figures"
+    " other than learning curves.",
 )
+SINGLE = 12  # tasks, at most, that each have a figure of their own
 
 
-def write_report(runs: Iterable[Run], out: str | os.PathLike[str], problems: Sequence[str] = ()) -> Path:
-    """Write `index.html`, `report.md`, `results.csv` and `curve-<task>.png/.svg` into `out`; return the page.
+def write_report(
+    runs: Iterable[Run],
+    out: str | os.PathLike[str],
+    problems: Sequence[str] = (),
+    curves: Iterable[System] = (),
+    refresh_seconds: int | None = None,
+) -> Path:
+    """Write `index.html`, `report.md`, `results.csv`, `tables/` and `figures/` into `out`; return the page.
 
-    `problems` are lines about runs that could not be read; they are shown first.
+    `problems` are lines about runs that could not be read; they are shown first. `curves` are systems that were
+    trained elsewhere.
     """
-    found = groups(runs)
+    found = systems(runs, curves)
     if not found:
         raise InputError("nothing to report: no runs were given")
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; expected a folder for the report")
-    folder.mkdir(parents=True, exist_ok=True)
+    for part in (folder / "tables", folder / "figures"):
+        part.mkdir(parents=True, exist_ok=True)
 
-    by_task = {task: tuple(each) for task, each in groupby(found, key=lambda group: group.task)}
-    sections = []
-    for (task, each), stem in zip(by_task.items(), _stems(by_task), strict=True):
-        svg = draw_learning_curve(each, folder / stem)
-        sections.append(Section(task, stem, svg, tuple(map(_claim, each))))
-    outcomes = [_outcome(run, group) for group in found for run in group.runs]
-    succeeds = any(metric(task) == "success" for task in by_task)
-    headings = tuple(heading for heading in COLUMNS if succeeds or heading != "success")
+    made = all_tables(found)
+    for table in made:
+        for kind, write in {"md": tables.markdown, "tex": tables.latex, "csv": tables.tidy}.items():
+            (folder / "tables" / f"{table.name}.{kind}").write_text(write(table), encoding="utf-8")
+    drawn = draw_all(found, folder / "figures")
+    suites = _draw_suites(found, folder / "figures")
+    stems = _draw_tasks(found, folder / "figures")
     content = Content(
+        abstract=_abstract(found),
         problems=tuple(problems),
-        headings=headings,
-        rows=tuple(tuple(COLUMNS[heading](outcome) for heading in headings) for outcome in outcomes),
-        sections=tuple(sections),
-        cards=tuple(map(_card, outcomes)),
+        overview=next((table for table in made if table.name == "summary"), None),
+        figures=drawn,
+        suites=suites,
+        tables=tuple(table for table in made if table.name != "summary"),
+        runs=runs_table(found),
         notes=NOTES,
+        data=page_data(found, stems, folder),
+        refresh_seconds=refresh_seconds,
     )
-    (folder / "report.md").write_text(markdown(content), encoding="utf-8")
-    (folder / "index.html").write_text(html(content), encoding="utf-8")
-    _write_results(outcomes, folder / "results.csv")
+    (folder / "report.md").write_text(_markdown(content, made, found), encoding="utf-8")
+    _write_results(found, folder / "results.csv")
+    # Last, and all at once: where the page is, the whole report is.
+    beside = folder / ".index.html.tmp"
+    beside.write_text(html(content), encoding="utf-8")
+    beside.replace(folder / "index.html")
     return folder / "index.html"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One run, in the numbers that are compared; None where there is none."""
-
-    run: Run
-    label: str  # the preset, and what tells the run from others of its preset
-    final_return: float | None
-    final_success: float | None
-    normalized: float | None
-    published: Published | None
-    updates_per_second: float | None
-    seconds: float | None
-    doubts: tuple[str, ...]
-
-
-def _outcome(run: Run, group: Group) -> Outcome:
-    final = {measure: _last(run_curve(run, measure).mean) for measure in ("return", "success")}
-    scored = final[group.measure]
-    summary = run.summary or {}
-    latest = {name: _last(values) for name, values in run.progress.items()}
-    return Outcome(
-        run=run,
-        label=group.label,
-        final_return=final["return"],
-        final_success=final["success"],
-        normalized=None if scored is None else normalized_score(run.task, scored),
-        published=published_score(run.task),
-        updates_per_second=summary.get("updates_per_second", latest.get("updates_per_second")),
-        seconds=summary.get("seconds", latest.get("seconds")),
-        doubts=tuple(_doubts(run, group)),
-    )
+def report(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    curves: Sequence[str | os.PathLike[str]] = (),
+    refresh_seconds: int | None = None,
+) -> tuple[Path, tuple[str, ...], bool]:
+    """A report of the run folders under `paths`: the page, what could not be read, and whether runs go on."""
+    runs, problems = read_runs(paths)
+    going = any(run.status == "unfinished" for run in runs)
+    trained_elsewhere = [system for file in curves for system in read_curves(file)]
+    page = write_report(runs, out, problems, trained_elsewhere, refresh_seconds if going else None)
+    return page, problems, going
 
 
-def _last(values: np.ndarray) -> float | None:
-    return float(values[-1]) if len(values) else None
+def watch(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    curves: Sequence[str | os.PathLike[str]] = (),
+    seconds: int = 30,
+) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """A report whenever a run has written something, looked for every few `seconds`, until all runs have ended."""
+    seen: object = None
+    going = True
+    while going:
+        state = _state(paths)
+        if state != seen:
+            seen = state
+            page, problems, going = report(paths, out, curves, refresh_seconds=seconds)
+            yield page, problems
+        if going:
+            time.sleep(seconds)
 
 
-def _doubts(run: Run, group: Group) -> Iterable[str]:
-    """Reasons not to take a run at its number."""
-    reached = f"{run.env_steps:,} of {run.planned_env_steps:,} simulator steps"
-    if run.summary is None:
-        yield f"unfinished: {reached} so far"
-    elif run.env_steps < run.planned_env_steps:
-        yield f"stopped early, at {reached}; its schedules were made for all of them"
-    steps = run.evaluations.env_step
-    if not len(steps):
-        yield "not evaluated yet"
-    elif steps.max() < run.env_steps and run.summary is not None:
-        yield f"last evaluated at {steps.max():,.0f} simulator steps, before its end"
-    if not np.isfinite(run.evaluations.returns).all():
-        yield "some returns are not finite numbers"
-    if sum(run.seed == other.seed for other in group.runs) > 1:
-        yield f"more than one run here has this configuration and seed {run.seed}; they are not independent"
+def _state(paths: Sequence[str | os.PathLike[str]]) -> list[tuple[str, int, int]]:
+    """Every file at the top of a run folder, with its time and size."""
+    files = [file for folder in find_runs(paths) for file in sorted(folder.iterdir()) if file.is_file()]
+    stats = [(file, file.stat()) for file in files]
+    return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
 
 
-COLUMNS: dict[str, Callable[[Outcome], str]] = {
-    "task": lambda outcome: outcome.run.task,
-    "preset": lambda outcome: outcome.label,
-    "seed": lambda outcome: str(outcome.run.seed),
-    "status": lambda outcome: outcome.run.status,
-    "simulator steps": lambda outcome: f"{outcome.run.env_steps:,}",
-    "final return": lambda outcome: _number(outcome.final_return),
-    "success": lambda outcome: _number(outcome.final_success, "success"),
-    "normalised score": lambda outcome: "–" if outcome.normalized is None else f"{outcome.normalized:.3f}",
-    "published": lambda outcome: _interval(outcome.published, metric(outcome.run.task)),
-    "updates/s": lambda outcome: _number(outcome.updates_per_second),
-    "time": lambda outcome: _duration(outcome.seconds),
-}
+# Curves -----------------------------------------------------------------------------------------------------
 
 
-def _number(value: float | None, measure: str = "return") -> str:
-    if value is None or np.isnan(value):
-        return "–"
-    return f"{value:.0%}" if measure == "success" else f"{value:,.1f}"
+def _draw_tasks(found: Sequence[System], folder: Path) -> dict[str, str]:
+    """The learning curves of every task; the stems of their files.
+
+    Of many tasks those of a suite have a panel in its figure and nothing else: drawing takes most of the time of
+    a large report.
+    """
+    ids = in_order(task for system in found for task in system.trials)
+    in_suites = {
+        task: f"curves-{suite}" for suite, own in by_suite(found).items() if _together(suite, own) for task in own
+    }
+    single = [task for task in ids if len(ids) <= SINGLE or task not in in_suites]
+    stems = _stems(single)
+    for task, stem in stems.items():
+        draw_task(task, {i: system for i, system in enumerate(found) if task in system.trials}, folder / stem)
+    return in_suites | stems
 
 
-def _interval(published: Published | None, measure: str) -> str:
-    if published is None:
-        return "–"
-    mean, low, high = (f"{value:.0%}" if measure == "success" else f"{value:,.0f}" for value in published)
-    return f"{mean} ({low} to {high})"
+def _draw_suites(found: Sequence[System], folder: Path) -> tuple[str, ...]:
+    names = []
+    for suite, ids in by_suite(found).items():
+        if _together(suite, ids):
+            owners = {i: system for i, system in enumerate(found) if any(task in system.trials for task in ids)}
+            draw_suite(TITLES[suite], ids, owners, folder / f"curves-{suite}")
+            names.append(f"curves-{suite}")
+    return tuple(names)
 
 
-def _duration(seconds: float | None) -> str:
-    if seconds is None or np.isnan(seconds):
-        return "–"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
+def _together(suite: str, ids: Sequence[str]) -> bool:
+    return suite in SUITES and len(ids) > 1
 
 
-def _claim(group: Group) -> str:
-    """The last point of a group's curve, as a sentence."""
-    curve = group.curve
-    if not len(curve):
-        return f"{group.label}: not evaluated yet."
-    mean, low, high = (_number(values[-1], group.measure) for values in (curve.mean, curve.low, curve.high))
-    return (
-        f"{group.label}: {group.measure} {mean} after {curve.env_step[-1]:,.0f} simulator steps,"
-        f" mean of {curve.averaged} ({low} to {high})."
-    )
-
-
-def _card(outcome: Outcome) -> Card:
-    run = outcome.run
-    return Card(
-        title=f"{run.task}, {outcome.label}, seed {run.seed}",
-        status=run.status,
-        result=_number(outcome.final_return),
-        folder=str(run.folder),
-        doubts=outcome.doubts,
-        command=_command(run),
-        versions=", ".join(f"{name} {version}" for name, version in leaves(run.versions).items()),
-        config=json.dumps(run.config, indent=2),
-    )
-
-
-def _command(run: Run) -> tuple[str, ...]:
-    """What to type to get this run again."""
-    flags = {"preset": run.preset, "seed": run.seed, **run.given}
-    if run.stop_after is not None:
-        flags["stop_after"] = run.stop_after
-    spelled = (f"--{name.replace('_', '-')} {shlex.quote(_spell(value))}" for name, value in flags.items())
-    return (f"simbav2 train {shlex.quote(run.task)}", *spelled)
-
-
-def _spell(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value).replace("null", "none")
-
-
-def _stems(tasks: Iterable[str]) -> list[str]:
+def _stems(tasks: Iterable[str]) -> dict[str, str]:
     """A file name for each task: harmless, and different even where the names are alike."""
     stems: dict[str, str] = {}
+    taken: set[str] = set()
     for task in tasks:
         stem = "curve-" + (re.sub(r"[^A-Za-z0-9._]+", "-", task).strip("-.")[:80] or "task")
-        tries = [stem, *(f"{stem}-{number}" for number in range(2, len(stems) + 3))]
-        stem = next(each for each in tries if each.lower() not in stems)
-        stems[stem.lower()] = stem
-    return list(stems.values())
+        tries = [stem, *(f"{stem}-{number}" for number in range(2, len(taken) + 3))]
+        stems[task] = next(each for each in tries if each.lower() not in taken)
+        taken.add(stems[task].lower())
+    return stems
 
 
-def _write_results(outcomes: Sequence[Outcome], file: Path) -> None:
+# Text ------------------------------------------------------------------------------------------------------
+
+
+def _abstract(found: Sequence[System]) -> str:
+    tasks = len({task for system in found for task in system.trials})
+    runs = [run for system in found for run in system.runs]
+    states = Counter(run.status for run in runs)
+    told = ", ".join(
+        f"{states[status]} {status}" for status in ("finished", "unfinished", "failed") if states[status]
+    )
+    elsewhere = sum(not system.runs for system in found)
+    more = f" Beside them {_count(elsewhere, 'system')} from files of curves." if elsewhere else ""
+    common = ", ".join(f"{name} {value}" for name, value in common_settings(found).items())
+    more += f" All with {common}." if common else ""
+    warned = sum(bool(run.warnings) for run in runs)
+    more += f" The training doctor warned about {_count(warned, 'run')}." if warned else ""
+    return (
+        f"{_count(len(runs), 'run')} of {_count(len(found), 'system')} on {_count(tasks, 'task')}: {told}.{more}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _markdown(content: Content, made: Sequence[Table], found: Sequence[System]) -> str:
+    lines = ["# SimbaV2 results", "", plain(content.abstract), ""]
+    lines += [f"**Could not be read:** {plain(problem)}\n" for problem in content.problems]
+    lines += ["## Tables", "", *(tables.markdown(table) for table in made)]
+    lines += ["## Figures", ""]
+    for figure in content.figures:
+        lines += [f"![{plain(figure.title)}](figures/{figure.name}.png)", "", plain(figure.caption), ""]
+    lines += [f"![learning curves](figures/{name}.png)\n" for name in content.suites]
+    lines += ["## Runs", "", tables.markdown(content.runs)]
+    doubted = [
+        f"- {plain(f'{run.task}, {system.label}, seed {run.seed}')}: {plain('; '.join(found_doubts))}"
+        for system in found
+        for run in system.runs
+        if (found_doubts := tuple(doubts(run, system)))
+    ]
+    if doubted:
+        lines += ["## Doubts", "", *doubted, ""]
+    lines += ["## Notes", "", *(f"- {plain(note)}" for note in content.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _write_results(found: Sequence[System], file: Path) -> None:
     with file.open("w", encoding="utf-8", errors="replace", newline="") as stream:
         table = csv.writer(stream, lineterminator="\n")
-        table.writerow(("task", "preset", "seed", "env_step", "return", "success", "episodes", "run"))
-        for run in (outcome.run for outcome in outcomes):
-            steps, episodes = np.unique(run.evaluations.env_step, return_counts=True)
-            curves = (run_curve(run, measure).mean for measure in ("return", "success"))
-            for step, returned, success, count in zip(steps, *curves, episodes, strict=True):
-                solved = "" if np.isnan(success) else success
-                names = (run.task, run.preset, run.seed)
-                table.writerow((*names, int(step), returned, solved, count, run.folder))
+        table.writerow(("task", "system", "preset", "seed", "env_step", "return", "success", "episodes", "run"))
+        for system in found:
+            for run in system.runs:
+                steps, episodes = np.unique(run.evaluations.env_step, return_counts=True)
+                curves = (run_curve(run, measure).mean for measure in ("return", "success"))
+                for step, returned, success, count in zip(steps, *curves, episodes, strict=True):
+                    solved = "" if math.isnan(success) else success
+                    names = (run.task, system.label, run.preset, run.seed)
+                    table.writerow((*names, int(step), returned, solved, count, run.folder))
+            for trial in (trial for trials in system.trials.values() for trial in trials if trial.run is None):
+                for step, value in zip(trial.curve.env_step, trial.curve.mean, strict=True):
+                    scored = ("", value) if metric(trial.task) == "success" else (value, "")
+                    table.writerow(
+                        (trial.task, system.label, system.preset, trial.seed, int(step), *scored, "", "")
+                    )

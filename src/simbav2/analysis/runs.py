@@ -2,6 +2,7 @@
 
 A folder is taken for a run when it holds one of the run's records, so that a run whose `config.json` is lost
 is reported instead of overlooked, and a saved agent (which has a `config.json` too) is not mistaken for one.
+Without its config or its results a run cannot be read; damage to anything else is noted in `Run.damage`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from simbav2.errors import InputError
 
 Floats = NDArray[np.float64]
 RECORDS = ("evaluations.csv", "progress.csv")
+FAILURE = "failure.json"
 # The fields that are relied on.
 CONFIG = {"task": str, "preset": str, "seed": int, "env_steps": int, "versions": dict}
 SUMMARY = {"env_steps": int, "seconds": int | float, "updates_per_second": int | float | None}
@@ -39,19 +41,44 @@ class Evaluations:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """What the training doctor saw, and what it advises."""
+
+    env_step: int
+    name: str
+    text: str
+    remedy: str
+
+
+class Measure(NamedTuple):
+    """One of the numbers in `metrics.jsonl`, where it was measured."""
+
+    env_step: Floats
+    value: Floats
+
+
+@dataclass(frozen=True)
 class Run:
     folder: Path
     config: Mapping[str, Any]  # every setting
     given: Mapping[str, Any]  # those that differ from the preset, by dotted name
     stop_after: int | None  # simulator steps, where the run was to end before `env_steps`
+    environment: Mapping[str, Any]  # the facts of the task, sizes among them
     versions: Mapping[str, Any]
     evaluations: Evaluations
     progress: Mapping[str, Floats]
-    summary: Mapping[str, Any] | None  # None: the run has not ended yet
+    summary: Mapping[str, Any] | None  # None: the run has not ended well, or not yet
+    failure: str | None  # what ended the run
+    warnings: tuple[Warned, ...]
+    measures: Mapping[str, Measure]
+    films: tuple[Path, ...]
+    damage: tuple[str, ...]  # what could not be read
 
     @property
     def task(self) -> str:
-        return self.config["task"]
+        """The task, or the data set that an offline run learned from."""
+        dataset = self.config.get("dataset") or (self.summary or {}).get("dataset")
+        return dataset if isinstance(dataset, str) else self.config["task"]
 
     @property
     def preset(self) -> str:
@@ -62,8 +89,15 @@ class Run:
         return self.config["seed"]
 
     @property
+    def design(self) -> str | None:
+        """The single change of the design study that the run makes, a to m."""
+        return self.config.get("design")
+
+    @property
     def status(self) -> str:
-        return "unfinished" if self.summary is None else "finished"
+        if self.summary is not None:
+            return "finished"
+        return "unfinished" if self.failure is None else "failed"
 
     @property
     def planned_env_steps(self) -> int:
@@ -94,7 +128,7 @@ def find_runs(paths: Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
 def _walk(top: Path) -> Iterator[Path]:
     for folder, below, files in os.walk(top):
         below.sort()
-        if any(record in files for record in RECORDS):
+        if any(record in files for record in (*RECORDS, FAILURE)):
             below.clear()  # runs do not nest
             yield Path(folder)
 
@@ -119,7 +153,10 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
     config = _read_json(folder / "config.json", CONFIG)
     versions = config.pop("versions")
     given, stop_after = config.pop("settings", {}), config.pop("stop_after", None)
-    config.pop("environment", None)
+    environment = config.pop("environment", {})
+    for name, part in (("settings", given), ("environment", environment)):
+        if not isinstance(part, dict):
+            raise InputError(f"{folder / 'config.json'}: {name} is {part!r}; expected an object")
     summary_file = folder / "summary.json"
     summary = _read_json(summary_file, SUMMARY) if summary_file.exists() else None
     tables = {}
@@ -134,16 +171,86 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
             raise InputError(f"{folder / 'evaluations.csv'} lacks the column {column!r}")
     if not np.isfinite(evaluations.get("env_step", np.empty(0))).all():
         raise InputError(f"{folder / 'evaluations.csv'} has a row without env_step")
+    damage: list[str] = []
     return Run(
         folder=folder,
         config=config,
         given=given,
         stop_after=stop_after,
+        environment=environment,
         versions=versions,
         evaluations=Evaluations(*(evaluations.get(column, np.empty(0)) for column in columns)),
         progress=tables["progress.csv"],
         summary=summary,
+        failure=_read_failure(folder / FAILURE),
+        warnings=_read_warnings(folder, summary, damage),
+        measures=_read_measures(folder / "metrics.jsonl", damage),
+        films=tuple(sorted(path for path in folder.rglob("*.mp4") if path.is_file())),
+        damage=tuple(damage),
     )
+
+
+def _read_failure(file: Path) -> str | None:
+    if not file.exists():
+        return None
+    try:
+        failure = _read_json(file, {"error": str})
+    except InputError as error:
+        return str(error)
+    step = failure.get("env_step")
+    return failure["error"] + (f" (at simulator step {step:,})" if isinstance(step, int) else "")
+
+
+def _read_warnings(folder: Path, summary: Mapping[str, Any] | None, damage: list[str]) -> tuple[Warned, ...]:
+    """From the summary, or while there is none from the file they are gathered in."""
+    found = (summary or {}).get("warnings")
+    entries = found if isinstance(found, list) else _read_lines(folder / "warnings.jsonl", damage)
+    warnings = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            damage.append(f"a warning in {folder} is {entry!r}; expected an object")
+            continue
+        words = (str(entry.get(name, "")) for name in ("name", "text", "remedy"))
+        step = entry.get("env_step")
+        warnings.append(Warned(step if isinstance(step, int) else 0, *words))
+    return tuple(warnings)
+
+
+def _read_measures(file: Path, damage: list[str]) -> dict[str, Measure]:
+    columns: dict[str, tuple[list[float], list[float]]] = {}
+    for row in _read_lines(file, damage):
+        step = row.get("env_step") if isinstance(row, dict) else None
+        if not isinstance(step, int | float):
+            damage.append(f"{file} has a line without env_step")
+            break
+        for name, value in row.items():
+            if isinstance(value, int | float) and name != "env_step":
+                steps, values = columns.setdefault(name, ([], []))
+                steps.append(step)
+                values.append(value)
+    return {
+        name: Measure(np.array(steps, float), np.array(each, float)) for name, (steps, each) in columns.items()
+    }
+
+
+def _read_lines(file: Path, damage: list[str]) -> list[Any]:
+    """The objects in a file of one JSON object per line, up to the first that cannot be read."""
+    if not file.exists():
+        return []
+    try:
+        text = _read_text(file)
+    except InputError as error:
+        damage.append(str(error))
+        return []
+    found = []
+    # A last line without its end is still being written.
+    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+        try:
+            found.append(json.loads(line))
+        except (json.JSONDecodeError, RecursionError) as error:
+            damage.append(f"{file}, line {number} is no valid JSON: {error}")
+            break
+    return found
 
 
 def _read_json(file: Path, expected: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,40 +1,68 @@
-"""Scores and curves. Runs are averaged only when their whole configs agree apart from the seed."""
+"""Scores and curves. Runs are averaged only when their whole configs agree apart from the seed.
+
+A `System` is one configuration on any number of tasks, a `Trial` one seed of it on one task. Trials come from run
+folders or from files in the authors' result format; from here on there is no difference.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from simbav2.analysis.aggregate import bootstrap_band
 from simbav2.analysis.runs import Floats, Run
 from simbav2.envs.tasks import Task, tasks
+from simbav2.errors import InputError
+
+# Resolved from the task, so they may differ between the tasks of one system; what was set by hand is in `given`.
+TASK_FIELDS = ("task", "dataset", "action_repeat", "discount", "critic.members", "updates_per_decision")
+D4RL = {  # returns of a random and an expert policy, by the environment of the data set
+    "halfcheetah": (-280.178953, 12135.0),
+    "hopper": (-20.272305, 3234.3),
+    "walker2d": (1.629008, 4592.3),
+}
 
 
 @cache
-def _tasks() -> dict[str, Task]:
+def known_tasks() -> dict[str, Task]:
     return {task.id: task for task in tasks()}
 
 
 def metric(task_id: str) -> str:
     """What a task is scored by: `return` or `success`."""
-    task = _tasks().get(task_id)
+    task = known_tasks().get(task_id)
     return "return" if task is None else task.metric
 
 
 def normalized_score(task_id: str, value: float) -> float | None:
     """(x - random) / (reference - random), or None for a task outside the benchmark."""
-    task = _tasks().get(task_id)
+    if task_id.startswith("d4rl/"):
+        return d4rl_score(task_id, value)
+    task = known_tasks().get(task_id)
     return None if task is None else task.normalized(value)
+
+
+def d4rl_score(dataset: str, value: float) -> float | None:
+    """0 for a random policy, 100 for the expert."""
+    references = D4RL.get(dataset.removeprefix("d4rl/").partition("-")[0])
+    if references is None:
+        return None
+    random, expert = references
+    return 100 * (value - random) / (expert - random)
+
+
+# Curves -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A mean over time with the lowest and highest of what was averaged; all [evaluations]."""
+    """A mean over time with a band around it; all [evaluations]."""
 
     env_step: Floats
     mean: Floats
@@ -46,8 +74,23 @@ class Curve:
         return len(self.env_step)
 
 
+@dataclass(frozen=True)
+class Trial:
+    """One seed of a system on a task: its score, by the task's metric, at every evaluation."""
+
+    task: str
+    seed: int
+    curve: Curve
+    complete: bool  # it came to its end
+    run: Run | None = None  # None: from a file of curves
+
+    @property
+    def final(self) -> float | None:
+        return float(self.curve.mean[-1]) if len(self.curve) else None
+
+
 def run_curve(run: Run, measure: str) -> Curve:
-    """`measure` (`return` or `success`) of one run, over the episodes of each evaluation."""
+    """`measure` (`return` or `success`) of one run, over the episodes of each evaluation, lowest to highest."""
     records = run.evaluations
     order = np.argsort(records.env_step, kind="stable")
     values = (records.success if measure == "success" else records.returns)[order]
@@ -62,57 +105,166 @@ def run_curve(run: Run, measure: str) -> Curve:
     )
 
 
+def mean_curve(trials: Sequence[Trial]) -> Curve:
+    """Of a single trial its own; of several the mean with its 95 % interval, where all of them were evaluated.
+
+    Elsewhere the mean would jump whenever a trial enters or leaves it.
+    """
+    curves = [trial.curve for trial in trials if len(trial.curve)]
+    if len(curves) < 2:
+        return curves[0] if curves else trials[0].curve
+    steps, values = _aligned(curves)
+    low, high = bootstrap_band([values], _generator())
+    return Curve(steps, values.mean(0), low, high, f"{len(curves)} seeds")
+
+
+def suite_curve(system: System, ids: Sequence[str]) -> Curve | None:
+    """The mean normalised score over tasks; None where they share no evaluation."""
+    trials = [trial for task in ids for trial in system.trials[task] if len(trial.curve)]
+    if not trials:
+        return None
+    steps, _ = _aligned([trial.curve for trial in trials])
+    values = []
+    for task in ids:
+        own = [trial.curve for trial in system.trials[task] if len(trial.curve)]
+        if own:
+            rows = [curve.mean[np.isin(curve.env_step, steps)] for curve in own]
+            values.append(np.array([[normalized_score(task, each) for each in row] for row in rows], float))
+    if not len(steps) or len(values) < len(ids):
+        return None
+    low, high = bootstrap_band(values, _generator())
+    seeds = max(len(each) for each in values)
+    averaged = f"{len(ids)} task{'s' * (len(ids) != 1)}, {seeds} seed{'s' * (seeds != 1)}"
+    return Curve(steps, np.mean([each.mean(0) for each in values], axis=0), low, high, averaged)
+
+
+def _aligned(curves: Sequence[Curve]) -> tuple[Floats, Floats]:
+    """The steps that all curves share, and their means there [curves, steps]."""
+    shared = np.array(sorted(set.intersection(*(set(curve.env_step) for curve in curves))))
+    return shared, np.array([curve.mean[np.isin(curve.env_step, shared)] for curve in curves])
+
+
+def _generator() -> np.random.Generator:
+    """The same data give the same band."""
+    return np.random.default_rng(0)
+
+
+# Systems ----------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Group:
-    """Runs that differ in nothing but the seed, and what tells them from the other groups of their task."""
+class System:
+    """One configuration: trials that differ in nothing but the seed, on each of its tasks."""
 
     label: str
-    runs: tuple[Run, ...]
+    preset: str
+    design: str | None
+    settings: Mapping[str, Any]  # by dotted name, those that all its runs share; empty for a file of curves
+    trials: Mapping[str, tuple[Trial, ...]]  # by task, in the benchmark's order
 
     @property
-    def task(self) -> str:
-        return self.runs[0].task
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(trial.run for trials in self.trials.values() for trial in trials if trial.run is not None)
 
-    @property
-    def measure(self) -> str:
-        return metric(self.task)
+    def scores(self, ids: Sequence[str] | None = None, holes: bool = False) -> Scores:
+        """Normalised final scores of the complete trials on `ids`; None for all tasks of the benchmark it has."""
+        if ids is None:
+            ids = [task for task in self.trials if task in known_tasks()]
+        cells: dict[str, dict[str, float]] = {}
+        for task in ids:
+            cells[task] = {}
+            for trial in self.trials.get(task, ()):
+                score = None if trial.final is None else normalized_score(task, trial.final)
+                if trial.complete and score is not None:
+                    cells[task][unused(f"seed {trial.seed}", cells[task])] = score
+        return Scores.of(cells, holes, self.label)
 
-    @property
-    def curve(self) -> Curve:
-        """Of a single run, over its episodes; of several, over the runs, where all of them were evaluated.
-
-        Elsewhere the mean would jump whenever a run enters or leaves it.
-        """
-        curves = [run_curve(run, self.measure) for run in self.runs]
-        curves = [curve for curve in curves if len(curve)]
-        if len(curves) < 2:
-            return curves[0] if curves else run_curve(self.runs[0], self.measure)
-        shared = sorted(set.intersection(*(set(curve.env_step) for curve in curves)))
-        # [runs, evaluations]
-        means = np.array([curve.mean[np.isin(curve.env_step, shared)] for curve in curves])
-        return Curve(np.array(shared), means.mean(0), means.min(0), means.max(0), f"{len(curves)} seeds")
-
-
-def groups(runs: Iterable[Run]) -> tuple[Group, ...]:
-    """All runs, sorted by task, in groups that may be averaged."""
-    alike: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
-    for run in runs:
-        alike[run.task, run.preset, json.dumps(_settings(run), sort_keys=True)].append(run)
-    siblings: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for task, preset, settings in alike:
-        siblings[task, preset].append(json.loads(settings))
-    return tuple(
-        Group(
-            label=_label(preset, json.loads(settings), siblings[task, preset]),
-            runs=tuple(sorted(alike[task, preset, settings], key=lambda run: run.seed)),
+    def covered(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """The tasks among `ids` on which it has a complete, scored trial."""
+        return tuple(
+            task for task in ids if any(t.complete and t.final is not None for t in self.trials.get(task, ()))
         )
-        for task, preset, settings in sorted(alike)
-    )
 
 
-def _settings(run: Run) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Scores:
+    """Normalised final scores [runs, tasks] and the names of both; NaN only where holes were allowed."""
+
+    values: Floats
+    runs: tuple[str, ...]
+    tasks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cells: Mapping[str, Mapping[str, float]], holes: bool = False, name: str = "scores") -> Scores:
+        """From {task: {run: score}}. A run that lacks a task is refused by name unless `holes` are allowed."""
+        runs = tuple(dict.fromkeys(run for row in cells.values() for run in row))
+        for task, row in cells.items() if not holes else ():
+            missing = [run for run in runs if run not in row] or ([] if row else ["any run"])
+            if missing:
+                raise InputError(f"{name}: {missing[0]} has no score on {task}; add the run, or allow holes")
+        values = np.full((len(runs), len(cells)), np.nan)
+        for column, row in enumerate(cells.values()):
+            for run, score in row.items():
+                values[runs.index(run), column] = score
+        return cls(values, runs, tuple(cells))
+
+
+def systems(runs: Iterable[Run], curves: Iterable[System] = ()) -> tuple[System, ...]:
+    """All runs, sorted by preset, in systems that may be averaged, and then those that come as `curves`."""
+    loose: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        loose[_key(run, TASK_FIELDS)].append(run)
+    alike: list[list[Run]] = []
+    for members in loose.values():
+        strict: dict[str, list[Run]] = defaultdict(list)
+        for run in members:
+            strict[_key(run)].append(run)
+        per_task = [group[0].task for group in strict.values()]
+        # Two configurations on one task are two systems, whatever it is that tells them apart.
+        alike += [members] if len(set(per_task)) == len(per_task) else list(strict.values())
+    alike.sort(key=lambda group: (group[0].preset, str(group[0].design or ""), _key(group[0])))
+    found: dict[str, System] = {}
+    for group, name in zip(alike, _labels(alike), strict=True):
+        label = unused(name, found)
+        found[label] = System(label, group[0].preset, group[0].design, _shared(group), _trials(group))
+    for system in curves:
+        label = unused(system.label, found)
+        found[label] = System(label, system.preset, None, system.settings, system.trials)
+    return tuple(found.values())
+
+
+def _key(run: Run, without: Sequence[str] = ()) -> str:
     """All that must agree between runs that are averaged: the same settings under the same versions."""
-    return leaves({**run.config, "seed": None, "versions": run.versions})
+    settings = leaves({**run.config, "seed": None, "versions": run.versions, "given": _given(run)})
+    return json.dumps({name: value for name, value in settings.items() if name not in without}, sort_keys=True)
+
+
+def _given(run: Run) -> dict[str, Any]:
+    return {name: value for name, value in run.given.items() if name != "seed"}
+
+
+def _shared(group: Sequence[Run]) -> dict[str, Any]:
+    """The settings in which all runs of a group agree."""
+    first, *others = (leaves({**run.config, "seed": None, "versions": run.versions}) for run in group)
+    return {
+        name: value
+        for name, value in first.items()
+        if name != "seed" and all(name in other and other[name] == value for other in others)
+    }
+
+
+def _trials(group: Sequence[Run]) -> dict[str, tuple[Trial, ...]]:
+    by_task: dict[str, list[Trial]] = defaultdict(list)
+    for run in sorted(group, key=lambda run: (run.seed, str(run.folder))):
+        curve = run_curve(run, metric(run.task))
+        by_task[run.task].append(Trial(run.task, run.seed, curve, run.summary is not None, run))
+    return {task: tuple(by_task[task]) for task in in_order(by_task)}
+
+
+def in_order(ids: Iterable[str]) -> tuple[str, ...]:
+    """Tasks of the benchmark in its order, then all others by name."""
+    place = {task: index for index, task in enumerate(known_tasks())}
+    return tuple(sorted(set(ids), key=lambda task: (place.get(task, len(place)), task)))
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -124,9 +276,45 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _label(preset: str, own: dict[str, Any], siblings: list[dict[str, Any]]) -> str:
-    """The preset and, of the settings in which groups of this preset differ, the first few."""
-    names = sorted(set().union(*siblings))
-    unlike = [name for name in names if len({str(each.get(name, "unset")) for each in siblings}) > 1]
-    told = [f"{name} {own.get(name, 'unset')}" for name in unlike[:3]]
-    return ", ".join([preset, *told, *(["…"] if len(unlike) > 3 else [])])
+def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """The preset, the design change and what was set by hand; where that tells no difference, what does.
+
+    What was set by hand alike for all of several systems is left out; `common_settings` has it.
+    """
+    common = _common([_given(group[0]) for group in groups])
+    given = [{name: each for name, each in _given(group[0]).items() if name not in common} for group in groups]
+    plain = [_label(group[0], own) for group, own in zip(groups, given, strict=True)]
+    labels = []
+    for group, name, set_by_hand in zip(groups, plain, given, strict=True):
+        alike = [_shared(other) for other, same in zip(groups, plain, strict=True) if same == name]
+        fields = sorted(set().union(*alike) - {"task", "dataset"})
+        unlike = [field for field in fields if len({str(each.get(field, "unset")) for each in alike}) > 1]
+        own = _shared(group)
+        labels.append(_label(group[0], {field: own.get(field, "unset") for field in unlike} | set_by_hand))
+    return labels
+
+
+def common_settings(found: Sequence[System]) -> dict[str, Any]:
+    """What was set by hand alike for all systems, where there are several: their labels do not say it."""
+    return _common([_given(system.runs[0]) for system in found if system.runs])
+
+
+def _common(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if len(given) < 2:
+        return {}
+    first, *others = given
+    return {name: each for name, each in first.items() if all(name in own and own[name] == each for own in others)}
+
+
+def _label(run: Run, told: Mapping[str, Any]) -> str:
+    shown = [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in told.items()
+    ]
+    design = [f"design {run.design}"] if run.design else []
+    return ", ".join([run.preset, *design, *shown[:3], *(["…"] if len(shown) > 3 else [])])
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    taken = set(taken)
+    tries = [name, *(f"{name} ({number})" for number in range(2, len(taken) + 3))]
+    return next(each for each in tries if each not in taken)

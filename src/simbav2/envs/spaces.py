@@ -71,4 +71,8 @@ def _boxes_only(space: Space) -> bool:
 def _flatten(space: Space, observation: Any, batch: tuple[int, ...]) -> NDArray[np.float32]:
     if isinstance(space, spaces.Dict):
         return np.concatenate([_flatten(part, observation[key], batch) for key, part in space.items()], axis=-1)
-    return np.array(observation, np.float32).reshape(*batch, -1)
+    array = np.asarray(observation)
+    if array.shape != (expected := batch + (space.shape or ())):
+        raise ValueError(f"the observation has shape {array.shape}, expected {expected}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
+        return array.astype(np.float32).reshape(*batch, -1)

@@ -1,42 +1,56 @@
-"""Saved agents: networks, optimisers and statistics, and for a run the replay and the episodes under way.
+"""One saved agent: networks, optimisers and statistics, and for a run the replay and the episodes under way.
 
-A checkpoint is a folder of plain files: safetensors for arrays, JSON for the rest. It is written beside and
-renamed, and the one before it goes only when the new one is whole. Loading never executes anything.
+A folder of plain files: safetensors for arrays, JSON for the rest, a manifest with the sum of each. It is written
+beside and renamed. Loading never executes anything and believes nothing: sums first, then every size and type is
+compared with what the config asks for, before it is allocated.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import shutil
+import typing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import gymnasium as gym
 import jax
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
-from simbav2.config import Config, from_json, to_json
+from simbav2.config import Config, from_json, leaves, to_json
 from simbav2.envs.tasks import Task
-from simbav2.errors import InputError
-from simbav2.learner import LearnerState
+from simbav2.errors import CheckpointError, InputError
+from simbav2.learner import Learner
 from simbav2.presets import given
-from simbav2.statistics import Moments, Returns, Statistics
-from simbav2.training.files import versions, write_json
+from simbav2.statistics import Statistics
+from simbav2.training import experience, manifest
+from simbav2.training.experience import Segment
+from simbav2.training.files import (
+    Arrays,
+    array_names,
+    check,
+    damage,
+    length,
+    read_arrays,
+    read_json,
+    specs,
+    sync,
+    versions,
+    write_arrays,
+    write_json,
+)
+from simbav2.training.manifest import Manifest
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
     from simbav2.training.online import Loop
 
-Arrays = dict[str, NDArray[Any]]
-
-
-class CheckpointError(InputError):
-    """A checkpoint that is damaged, incomplete or of another kind; the text names the file."""
+LEARNER, STATISTICS, STATE, CONFIG = "learner.safetensors", "statistics.safetensors", "state.json", "config.json"
+NEWEST = "newest.safetensors"  # the newest step of the replay
+AGENT = (LEARNER, STATISTICS, STATE, CONFIG)
+Tree = TypeVar("Tree")
 
 
 def description(config: Config, task: Task) -> dict[str, Any]:
@@ -59,147 +73,184 @@ def params_sha256(agent: SimbaV2) -> str:
     return digest.hexdigest()
 
 
-def save(agent: SimbaV2, folder: Path, loop: Loop | None = None) -> None:
-    """Write `folder`, all or nothing; `loop` adds what is needed to go on with the run."""
+# Saving. --------------------------------------------------------------------------------------------------
+
+
+def save(agent: SimbaV2, folder: Path, loop: Loop | None = None, replay: tuple[Segment, ...] = ()) -> None:
+    """Write `folder`, all or nothing; `loop`, with the files of the `replay`, is what a run needs to go on."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; choose another folder or remove it first")
     beside = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    state: dict[str, Any] = {
-        "decisions": agent.decisions,
-        "warmup_rng": agent.warmup_rng.bit_generator.state,
-        "replay_rng": agent.replay_rng.bit_generator.state,
-    }
-    save_file(_named(agent.state), beside / "learner.safetensors")
-    save_file(_statistics_arrays(agent.statistics), beside / "statistics.safetensors")
-    if loop is not None:
-        state["loop"] = loop.snapshot()
-        save_file(agent.replay.snapshot(), beside / "replay.safetensors")
-    write_json(beside / "state.json", state)
-    write_json(beside / "config.json", description(agent.config, agent.task))
-    if folder.exists():
-        folder.rmdir()
-    os.replace(beside, folder)
+    try:
+        beside.mkdir(parents=True)
+        state: dict[str, Any] = {
+            "decisions": agent.decisions,
+            "warmup_rng": agent.warmup_rng.bit_generator.state,
+            "replay_rng": agent.replay_rng.bit_generator.state,
+        }
+        files = {
+            LEARNER: write_arrays(beside / LEARNER, _named(agent.state)),
+            STATISTICS: write_arrays(beside / STATISTICS, _named(agent.statistics)),
+            CONFIG: write_json(beside / CONFIG, description(agent.config, agent.task)),
+        }
+        if loop is not None:
+            state["loop"] = loop.snapshot()
+            files[NEWEST] = experience.write_newest(agent.replay, beside / NEWEST)
+        files[STATE] = write_json(beside / STATE, state)
+        manifest.write(beside, Manifest(files, replay))
+        os.replace(beside, folder)
+    except OSError:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    sync(folder.parent)
 
 
-def latest(run: Path) -> Path | None:
-    """The newest whole checkpoint of a run folder."""
-    whole = [path for path in (run / "checkpoints").glob("*") if not path.name.startswith(".")]
-    return max(whole, default=None)
-
-
-def save_in_run(agent: SimbaV2, run: Path, loop: Loop) -> None:
-    """The run's newest checkpoint; older ones go once it is whole."""
-    folder = run / "checkpoints" / f"{agent.env_steps:012}"
-    if not folder.exists():
-        save(agent, folder, loop)
-    for other in (run / "checkpoints").iterdir():
-        if other != folder:
-            shutil.rmtree(other)
+# Loading. -------------------------------------------------------------------------------------------------
 
 
 def load(folder: Path, env: Any = None) -> SimbaV2:
-    """The agent saved in `folder`, which may be a run: then its newest checkpoint."""
-    from simbav2.agent import SimbaV2
+    """The agent saved in `folder`."""
+    manifest.verify(folder, AGENT)
+    config, task = read_description(folder / CONFIG)
+    return _load(folder, config, task, env)
 
-    folder = latest(folder) or folder
-    if not (folder / "learner.safetensors").is_file():
-        raise InputError(f"{folder} holds no saved agent; expected a run or a folder written by `agent.save`")
-    data = read_json(folder / "config.json")
+
+def load_run(folder: Path, replay_folder: Path, env: Any = None) -> tuple[SimbaV2, Loop, tuple[Segment, ...]]:
+    """The agent, the loop and the replay files of a run's checkpoint."""
+    from simbav2.training.online import Loop
+
+    found = manifest.verify(folder, (*AGENT, NEWEST))
+    for segment in found.replay:
+        check(replay_folder / segment.name, segment.sum)
+    config, task = read_description(folder / CONFIG)
+    agent = _load(folder, config, task, env)
+    added = agent.decisions // config.num_envs
+    with damage(folder / STATE):
+        snapshot = _snapshot(read_json(folder / STATE)["loop"], config.num_envs, added)
+    with damage(folder / CONFIG):
+        replay = agent.replay
+    experience.restore(replay, added, found.replay, replay_folder, folder / NEWEST)
+    return agent, Loop(agent, snapshot), found.replay
+
+
+def read_description(path: Path) -> tuple[Config, Task]:
+    """The config and the task that `description` wrote."""
+    data = read_json(path)
     for name in ("settings", "versions", "stop_after"):
         data.pop(name, None)
-    try:
-        task = Task(**data.pop("environment"))
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / 'config.json'} is damaged: its environment cannot be read") from error
-    config = from_json(data)
-    agent = SimbaV2.from_config(config, task, task.id if env is None else env)
-    agent.state = _fill(agent.state, _arrays(folder / "learner.safetensors"), folder / "learner.safetensors")
-    agent.statistics = _statistics(_arrays(folder / "statistics.safetensors"), folder / "statistics.safetensors")
-    state = read_json(folder / "state.json")
-    agent.decisions = state["decisions"]
-    agent.updates = int(agent.state.updates)
-    agent.warmup_rng.bit_generator.state = state["warmup_rng"]
-    agent.replay_rng.bit_generator.state = state["replay_rng"]
+    with damage(path):
+        task = _task(data.pop("environment"))
+        config = from_json(data)
+        if config != config.resolve(task):
+            raise ValueError("its settings and its environment disagree")
+    return config, task
+
+
+def source(task: Task, env: Any = None) -> Any:
+    """Where environments come from: `env`, else the saved id, unless that would import a module of its choice."""
+    if env is not None or ":" not in task.id:
+        return task.id if env is None else env
+
+    def refuse() -> gym.Env:
+        raise InputError(
+            f"{task.id!r} names a module to import, which a saved file must not decide; give the environment "
+            f"(`env=`, or `simbav2 train {task.id} ... --auto-resume`)"
+        )
+
+    return refuse
+
+
+def _load(folder: Path, config: Config, task: Task, env: Any) -> SimbaV2:
+    from simbav2.agent import SimbaV2
+
+    _check_sizes(config, task, folder)
+    with damage(folder / CONFIG):
+        learner = Learner(config, task.observation_size, task.action_size)
+        expected = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
+    arrays = read_arrays(folder / LEARNER, specs(_paths(expected)))
+    with damage(folder / CONFIG):
+        agent = SimbaV2.from_config(config, task, source(task, env))
+    agent.state = jax.tree.map(jax.device_put, _fill(agent.state, arrays))
+    agent.statistics = _read_statistics(agent.statistics, folder / STATISTICS)
+    state = read_json(folder / STATE)
+    with damage(folder / STATE):
+        agent.decisions = _count(state["decisions"])
+        agent.updates = _count(int(agent.state.updates))
+        if agent.decisions % config.num_envs:
+            raise ValueError(f"{agent.decisions} decisions of {config.num_envs} environments")
+        agent.warmup_rng.bit_generator.state = state["warmup_rng"]
+        agent.replay_rng.bit_generator.state = state["replay_rng"]
     return agent
 
 
-def load_loop(agent: SimbaV2, run: Path) -> Loop:
-    """The rest of a run's newest checkpoint: replay and episodes under way."""
-    from simbav2.training.online import Loop
+def _check_sizes(config: Config, task: Task, folder: Path) -> None:
+    """Networks are only planned that the file can hold: no size exceeds its bytes, no number its arrays."""
+    size, arrays = length(folder / LEARNER), len(array_names(folder / LEARNER))
+    found = {"observation_size": task.observation_size, "action_size": task.action_size}
+    found |= {name: value for name, value in leaves(config).items() if name.partition(".")[2]}
+    for name, value in found.items():
+        if name.startswith(("replay.", "data.", "schedule.", "target.")) or type(value) is not int:
+            continue
+        limit = arrays if name.endswith((".depth", ".members")) else size
+        if value > limit:
+            raise CheckpointError(f"{folder / CONFIG} does not fit {LEARNER}: {name} is {value}")
 
-    folder = latest(run)
-    if folder is None:
-        raise InputError(f"{run} holds no checkpoint to go on from; start it again with --overwrite")
-    agent.replay.restore(_arrays(folder / "replay.safetensors"))
-    return Loop(agent, read_json(folder / "state.json")["loop"])
+
+def _read_statistics(template: Statistics, path: Path) -> Statistics:
+    arrays = read_arrays(path, specs(_named(template)))
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise CheckpointError(f"{path} is damaged: {name} is not finite")
+    return _fill(template, arrays)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{path} is damaged: expected a JSON object")
+def _task(data: dict[str, Any]) -> Task:
+    for name, kind in typing.get_type_hints(Task).items():
+        options, value = typing.get_args(kind) or (kind,), data[name]
+        if type(value) not in options and value not in options:
+            raise ValueError(f"environment.{name} is {value!r}")
+        if type(value) is int and value < 1:
+            raise ValueError(f"environment.{name} is {value}; expected at least 1")
+    return Task(**data)
+
+
+def _snapshot(data: dict[str, Any], num_envs: int, added: int) -> dict[str, Any]:
+    """What `Loop.snapshot` gave, every entry of its kind."""
+    for name in ("episodes", "totals", "lengths", "successes"):
+        if len(data[name]) != num_envs:
+            raise ValueError(f"{len(data[name])} {name} of {num_envs} environments")
+    for name in ("episodes", "lengths"):
+        data[name] = [_count(value) for value in data[name]]
+    if max(data["lengths"]) > added:
+        raise ValueError("an episode is longer than the run")
+    data["totals"] = [float(value) for value in data["totals"]]
+    data["successes"] = [None if value is None else float(value) for value in data["successes"]]
+    for total, decisions, success in data["ended"]:
+        if type(total) is not float or type(decisions) is not int or not isinstance(success, float | None):
+            raise ValueError("an episode that ended is no episode")
     return data
 
 
-def _arrays(path: Path) -> Arrays:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _paths(tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by their path."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in flat}
 
 
 def _named(tree: Any) -> Arrays:
-    """The leaves of a tree by their path, as NumPy arrays."""
-    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf) for path, leaf in flat}
+    return {name: np.asarray(leaf) for name, leaf in _paths(tree).items()}
 
 
-def _fill(template: LearnerState, arrays: Arrays, path: Path) -> LearnerState:
-    """`template` with its leaves replaced by `arrays`, which must fit it exactly."""
-    expected = _named(template)
-    for name in expected.keys() ^ arrays.keys():
-        raise CheckpointError(
-            f"{path} does not fit its config: {name} is {'missing' if name in expected else 'unknown'}"
-        )
-    for name, leaf in expected.items():
-        if (leaf.shape, leaf.dtype) != (arrays[name].shape, arrays[name].dtype):
-            raise CheckpointError(
-                f"{path} does not fit its config: {name} is {arrays[name].dtype}{arrays[name].shape}, "
-                f"expected {leaf.dtype}{leaf.shape}"
-            )
-    return jax.tree.unflatten(jax.tree.structure(template), [jax.device_put(arrays[name]) for name in expected])
-
-
-def _statistics_arrays(statistics: Statistics) -> Arrays:
-    returns = statistics.returns
-    return {
-        "observation_mean": statistics.observation.mean,
-        "observation_variance": statistics.observation.variance,
-        "observation_weight": np.array(statistics.observation.weight),
-        "return_mean": returns.moments.mean,
-        "return_variance": returns.moments.variance,
-        "return_weight": np.array(returns.moments.weight),
-        "return_largest": np.array(returns.largest),
-        "return_running": returns.running,
-    }
-
-
-def _statistics(arrays: Arrays, path: Path) -> Statistics:
-    try:
-        return Statistics(
-            Moments(
-                arrays["observation_mean"], arrays["observation_variance"], float(arrays["observation_weight"])
-            ),
-            Returns(
-                arrays["return_running"],
-                Moments(arrays["return_mean"], arrays["return_variance"], float(arrays["return_weight"])),
-                float(arrays["return_largest"]),
-            ),
-        )
-    except KeyError as error:
-        raise CheckpointError(f"{path} lacks {error}") from error
+def _fill(template: Tree, arrays: Arrays) -> Tree:
+    """`template` with its leaves replaced by `arrays`, numbers staying numbers."""
+    filled = [
+        float(arrays[name]) if isinstance(leaf, float) else arrays[name] for name, leaf in _paths(template).items()
+    ]
+    return jax.tree.unflatten(jax.tree.structure(template), filled)

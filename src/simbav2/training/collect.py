@@ -21,7 +21,7 @@ from simbav2.datasets.hdf5 import Episode
 from simbav2.envs.vector import make_vector_env
 from simbav2.errors import InputError
 from simbav2.replay import Replay
-from simbav2.training import checkpoint
+from simbav2.training import history
 
 
 def write(
@@ -45,7 +45,7 @@ def write(
 
 def experience(run: Path, env_steps: int | None = None) -> Iterator[Episode]:
     """What the replay of a run holds of its first `env_steps`, episode by episode."""
-    agent = with_replay(run)
+    agent, _, _ = history.load_run(run)
     if agent.config.offline_updates:
         raise InputError(f"{run} learned from data itself; expected a run of `simbav2 train`")
     replay, last = agent.replay, agent.replay.added
@@ -54,13 +54,6 @@ def experience(run: Path, env_steps: int | None = None) -> Iterator[Episode]:
     if last <= replay.oldest:
         raise InputError(f"the replay of {run} holds none of its first {env_steps:,} steps any more")
     return _episodes(replay, replay.oldest, last)
-
-
-def with_replay(run: Path) -> SimbaV2:
-    """The agent of a run's newest checkpoint, its replay included."""
-    agent = SimbaV2.load(run)
-    checkpoint.load_loop(agent, run)
-    return agent
 
 
 def _episodes(replay: Replay, first: int, last: int) -> Iterator[Episode]:
@@ -140,11 +133,11 @@ def mixture(run: Path, level: str, transitions: int, seed: int = 0) -> Iterator[
 
 def _stages(run: Path) -> tuple[Path, Path]:
     """The checkpoints of the medium and of the last policy, by the run's own evaluations."""
-    kept = sorted(path for path in (run / "checkpoints").glob("*") if not path.name.startswith("."))
+    kept = history.checkpoints(run)[::-1]
     if len(kept) < 2:
         raise InputError(
             f"{run} holds {len(kept)} checkpoints; a mixture needs earlier policies as well: train with "
-            "--schedule.keep 20 --schedule.checkpoint-every 5000"
+            "--keep 20 --schedule.checkpoint-every 5000"
         )
     with open(run / "evaluations.csv", newline="") as file:
         rows = [(int(row["env_step"]), float(row["return"])) for row in csv.DictReader(file)]

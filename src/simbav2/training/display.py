@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -20,6 +21,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 @dataclass
 class Status:
     title: str
+    about: str
     env_step: int
     until: int
     training_return: float | None = None
@@ -27,6 +29,7 @@ class Status:
     updates_per_second: float | None = None
     env_steps_per_second: float | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)  # (env_step, mean return)
+    warnings: list[tuple[str, str]] = field(default_factory=list)  # (what is wrong, what to try)
 
     @property
     def seconds_left(self) -> float | None:
@@ -56,6 +59,22 @@ def sparkline(values: list[float], width: int = 40) -> str:
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
+def measures_table(measures: Mapping[str, float]) -> list[str]:
+    """The norms of every network's two groups of layers, a line each; nothing where none were taken."""
+    columns = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
+    groups = [f"{network}/{group}" for network in ("actor", "critic") for group in ("encoder", "predictor")]
+    rows = [
+        f"{group.replace('/', ' '):<18}" + "".join(f"{measures[f'{group}/{name}']:>12.3g}" for name in columns)
+        for group in groups
+        if f"{group}/{columns[0]}" in measures
+    ]
+    return (
+        [f"{'norms':<18}{'features':>12}{'parameters':>12}{'gradients':>12}{'g/parameter':>12}", *rows]
+        if rows
+        else []
+    )
+
+
 class Display:
     """Shows a `Status`; a context manager, so that the terminal is given back whatever happens."""
 
@@ -69,7 +88,8 @@ class Display:
         if self.console.is_terminal:
             self._live.start()
         else:
-            self.console.print(escape(self.status.title), highlight=False)
+            opening = f"{escape(self.status.title)}\n{escape(self.status.about)}"
+            self.console.print(opening, highlight=False, soft_wrap=True)
         return self
 
     def __exit__(
@@ -94,6 +114,11 @@ class Display:
         parts += [f"{number(status.updates_per_second)} updates/s", f"{clock(status.seconds_left)} left"]
         self.console.print("  ".join(parts), highlight=False, soft_wrap=True)
 
+    def warn(self, text: str, remedy: str) -> None:
+        self.status.warnings.append((text, remedy))
+        if not self.console.is_terminal:
+            self.console.print(f"warning: {escape(text)}\n    → {escape(remedy)}", highlight=False, soft_wrap=True)
+
     def _panel(self) -> Panel:
         status = self.status
         bar = Table.grid(padding=(0, 2))
@@ -115,7 +140,9 @@ class Display:
         facts.add_row(
             "updates/s", number(status.updates_per_second), "steps/s", number(status.env_steps_per_second)
         )
-        rows: list[Table | Text] = [bar, Text(), facts]
+        rows: list[Table | Text] = [Text(status.about, style="dim"), Text(), bar, Text(), facts]
         if len(status.evaluations) > 1:
             rows += [Text(), Text(sparkline([value for _, value in status.evaluations]), style="green")]
+        for text, remedy in status.warnings[-3:]:
+            rows += [Text(), Text(f"⚠ {text}", style="yellow"), Text(f"  → {remedy}", style="dim")]
         return Panel(Group(*rows), title=escape(status.title), title_align="left", expand=False, padding=(1, 2))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simbav2.envs.vector import Envs, Step
 
@@ -16,6 +18,16 @@ class Episode(NamedTuple):
     total: float  # the return
     length: int  # decisions
     success: float | None  # 1 where the task was solved at any step; None where the task does not say
+
+
+class Played(NamedTuple):
+    """An episode of an evaluation: the same, and what its critic thought of it."""
+
+    total: float
+    length: int
+    success: float | None
+    discounted: float  # the discounted return
+    q: float  # the discounted return that the critic expected at the start
 
 
 class EpisodeCounter:
@@ -42,28 +54,44 @@ class EpisodeCounter:
         return ended
 
 
-def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) -> list[Episode]:
+def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) -> list[Played]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
     Each environment plays a fixed share, so that short episodes are not counted more often than long ones.
     """
+    assert agent.config.discount is not None
     shares = [episodes // envs.num_envs + (i < episodes % envs.num_envs) for i in range(envs.num_envs)]
-    played: list[list[Episode]] = [[] for _ in shares]
+    played: list[list[Played]] = [[] for _ in shares]
     counter = EpisodeCounter(envs.num_envs)
     envs.episodes = [first_episode] * envs.num_envs
     observation = envs.reset()
+    expected = _expected(agent, observation)
+    discounted, weight = np.zeros(envs.num_envs), np.ones(envs.num_envs)
     while any(len(done) < share for done, share in zip(played, shares, strict=True)):
         step = envs.step(agent.act(observation, noise=0.0))
-        for env, episode in counter.observe(step):
-            played[env].append(episode)
         observation = step.observation
+        discounted += weight * step.reward
+        weight *= agent.config.discount
+        ended = counter.observe(step)
+        for env, episode in ended:
+            played[env].append(Played(*episode, float(discounted[env]), float(expected[env])))
+            discounted[env], weight[env] = 0.0, 1.0
+        if ended:
+            begun = [env for env, _ in ended]
+            expected[begun] = _expected(agent, observation)[begun]
     return [episode for done, share in zip(played, shares, strict=True) for episode in done[:share]]
 
 
-def mean_total(episodes: list[Episode]) -> float | None:
+def _expected(agent: SimbaV2, observation: NDArray) -> NDArray:
+    """The smallest critic's value of the deterministic action [N], in the units of the reward."""
+    q = agent.q_values(observation, agent.act(observation, noise=0.0))
+    return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)
+
+
+def mean_total(episodes: Sequence[Episode | Played]) -> float | None:
     return float(np.mean([episode.total for episode in episodes])) if episodes else None
 
 
-def mean_success(episodes: list[Episode]) -> float | None:
+def mean_success(episodes: Sequence[Episode | Played]) -> float | None:
     known = [episode.success for episode in episodes if episode.success is not None]
     return float(np.mean(known)) if known else None

@@ -1,14 +1,68 @@
-"""Files that a reader never sees half written, and what goes into all of them."""
+"""Files that a reader never sees half written, and that are never trusted when read.
+
+Writing: beside and renamed, with the data on the disk before the name is (power may fail at any moment). Reading:
+sizes are compared before anything is allocated, and every kind of damage is one `CheckpointError`.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import math
 import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from safetensors import SafetensorError, safe_open
+
+from simbav2.errors import CheckpointError
 
 PACKAGES = ("simbav2", "jax", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm-control", "myosuite")
+JSON_LIMIT = 16 << 20  # bytes; ten times what a run of a thousand checkpoints needs
+_CHUNK = 1 << 20
+_KINDS = {
+    "F32": np.float32,
+    "F64": np.float64,
+    "I32": np.int32,
+    "I64": np.int64,
+    "U32": np.uint32,
+    "BOOL": np.bool_,
+}
+_NAMES: dict[Any, str] = {np.dtype(kind): name for name, kind in _KINDS.items()}
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Sum(NamedTuple):
+    """What tells a whole file from a damaged one."""
+
+    size: int
+    sha256: str
+
+
+class Spec(NamedTuple):
+    """What an array in a file must be; None stands for any length."""
+
+    shape: tuple[int | None, ...]
+    dtype: DTypeLike
+
+    def fits(self, shape: Iterable[int], dtype: str) -> bool:
+        shape = tuple(shape)
+        return (
+            dtype == _NAMES[np.dtype(self.dtype)]
+            and len(shape) == len(self.shape)
+            and all(expected in (None, length) for expected, length in zip(self.shape, shape, strict=True))
+        )
+
+    def __str__(self) -> str:
+        return f"{_NAMES[np.dtype(self.dtype)]}{list(self.shape)}"
 
 
 def versions() -> dict[str, str]:
@@ -22,12 +76,159 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write_text(path: Path, text: str) -> None:
-    """Written beside and renamed."""
+# Writing. -------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, parts: Iterable[bytes | memoryview]) -> Sum:
+    """`parts` one after the other, durable under its name or not there at all."""
     beside = path.with_name(f".{path.name}.tmp")
-    beside.write_text(text)
-    os.replace(beside, path)
+    digest, size = hashlib.sha256(), 0
+    try:
+        with open(beside, "wb") as file:
+            for part in parts:
+                file.write(part)
+                digest.update(part)
+                size += len(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk does not say where it was met
+        beside.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+    return Sum(size, digest.hexdigest())
 
 
-def write_json(path: Path, data: Any) -> None:
-    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+def write_text(path: Path, text: str) -> Sum:
+    return write(path, [text.encode()])
+
+
+def write_json(path: Path, data: Any) -> Sum:
+    return write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def write_arrays(path: Path, arrays: Arrays) -> Sum:
+    """A safetensors file. Written here and not by its library, which needs a copy of all in memory, does not wait
+    for the disk, and reports a full one without its error number."""
+    header: dict[str, Any] = {}
+    end = 0
+    # Largest alignment first, as the format asks of writers.
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    data = (np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for _, array in ordered)
+    return write(path, [len(text).to_bytes(8, "little"), text, *data])
+
+
+def append(path: Path, text: str) -> None:
+    """A line more. Rows are made durable by the checkpoint that relies on them, not one by one."""
+    with open(path, "a", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems do not sync folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+# Reading. -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Whatever unfit data gives rise to in the block is a `CheckpointError` that names `path`."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    except KeyError as error:
+        raise CheckpointError(f"{path} is damaged: it lacks {error}") from error
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+
+
+def length(path: Path) -> int:
+    """The size of a plain file; a link could lead out of its folder, a pipe would never end."""
+    with damage(path):
+        status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointError(f"{path} is no plain file")
+    return status.st_size
+
+
+def check(path: Path, expected: Sum) -> None:
+    """Refuse a file that is not, to the bit, the one that `expected` was taken from."""
+    size = length(path)
+    if size != expected.size:
+        raise CheckpointError(f"{path} is damaged: it has {size:,} bytes, expected {expected.size:,}")
+    digest = hashlib.sha256()
+    with damage(path), open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    if digest.hexdigest() != expected.sha256:
+        raise CheckpointError(f"{path} is damaged: its SHA-256 is not the one noted when it was written")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    if length(path) > JSON_LIMIT:
+        raise CheckpointError(f"{path} has more than {JSON_LIMIT:,} bytes; that is no file of ours")
+    with damage(path):
+        data = json.loads(path.read_bytes(), parse_constant=_refuse, parse_float=_finite)
+        if not isinstance(data, dict):
+            raise ValueError("expected a JSON object")
+    return data
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return value
+
+
+def read_arrays(path: Path, expected: Mapping[str, Spec]) -> Arrays:
+    """The arrays of a safetensors file, which must be exactly the `expected` ones.
+
+    The library compares the header with the file's size; names, types and shapes are compared here, before
+    anything is allocated.
+    """
+    length(path)
+    with damage(path), safe_open(path, framework="numpy") as file:
+        for name in sorted(expected.keys() ^ set(file.keys())):
+            raise ValueError(f"{name} is {'missing' if name in expected else 'unknown'}")
+        for name, spec in expected.items():
+            part = file.get_slice(name)
+            if not spec.fits(part.get_shape(), part.get_dtype()):
+                raise ValueError(f"{name} is {part.get_dtype()}{part.get_shape()}, expected {spec}")
+        return {name: file.get_tensor(name) for name in expected}
+
+
+def array_names(path: Path) -> list[str]:
+    length(path)
+    with damage(path), safe_open(path, framework="numpy") as file:
+        return list(file.keys())
+
+
+def specs(arrays: Mapping[str, Any]) -> dict[str, Spec]:
+    """What a file must hold to take the place of `arrays`, which need only have a shape and a type."""
+    return {name: Spec(tuple(array.shape), array.dtype) for name, array in arrays.items()}

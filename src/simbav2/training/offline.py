@@ -20,8 +20,6 @@ from simbav2.envs.tasks import Task
 from simbav2.envs.vector import make_vector_env
 from simbav2.errors import InputError
 
-_OURS = ("data.source", "data.file", "data.transitions", "data.sha256", "env_steps", "env-steps")
-
 
 def make_agent(
     source: str,
@@ -38,8 +36,8 @@ def make_agent(
     `file` is where the source's file is when not in the cache, `task` the environment to evaluate and act in when
     the data does not say or another is wanted, `then_online` the simulator steps to act after learning.
     """
-    for name in _OURS:
-        if name in (settings or {}):
+    for name in settings or {}:
+        if name.replace("-", "_") in presets.OF_DATA:
             raise InputError(f"{name} follows from the data; choose its --data.passes and --then-online instead")
     if then_online < 0:
         raise InputError(f"--then-online is {then_online}; expected at least 0")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.errors import BadStep
+from simbav2.training import divergence
 from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
 
 if TYPE_CHECKING:
@@ -28,31 +30,32 @@ class Loop:
     def __init__(self, agent: SimbaV2, snapshot: dict[str, Any] | None = None) -> None:
         self.agent = agent
         self.episodes = EpisodeCounter(agent.config.num_envs)
+        self.ended: list[Episode] = []  # since the last log of a run
+        self.continued = True  # False where the episodes of the snapshot could not be gone on with
         self.observation = self._begin() if snapshot is None else self._restore(snapshot)
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
 
     def step(self) -> list[Episode]:
         """One decision in every environment and the updates due after it; returns the episodes that ended.
 
-        As long as there are updates on recorded data to take, some of them instead.
+        As long as there are updates on recorded data to take, some of them instead. After a `BadStep` everything
+        is as it was before.
         """
         agent = self.agent
         if agent.offline:
             self.metrics = agent.update()
             return []
-        action = agent.explore(self.observation)
-        step = agent.envs.step(action)
+        before = agent.warmup_rng.bit_generator.state
+        try:
+            action = agent.explore(self.observation)
+            step = agent.envs.step(action)
+        except BadStep:
+            agent.warmup_rng.bit_generator.state = before
+            raise
         agent.observe(self.observation, action, step)
         self.observation = step.observation
         self.metrics = agent.update() or self.metrics
         return [episode for _, episode in self.episodes.observe(step)]
-
-    def _begin(self) -> NDArray:
-        if self.agent.offline:
-            self.agent.study()
-        observation = self.agent.envs.reset()
-        self.agent.replay.head[:] = observation
-        return observation
 
     def snapshot(self) -> dict[str, Any]:
         """Where every environment is, as plain data."""
@@ -61,13 +64,26 @@ class Loop:
             "totals": self.episodes.totals.tolist(),
             "lengths": self.episodes.lengths.tolist(),
             "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
+            "ended": self.ended,
         }
+
+    def _begin(self) -> NDArray:
+        if self.agent.offline:
+            self.agent.study()
+        observation = self.agent.envs.reset()
+        self.agent.replay.head[:] = observation
+        return observation
 
     def _restore(self, snapshot: dict[str, Any]) -> NDArray:
         """Go on in the middle of the episodes under way, by playing their actions again from their seeds."""
         agent, lengths = self.agent, snapshot["lengths"]
-        observation = agent.envs.restore(snapshot["episodes"], agent.replay.recent_actions(lengths))
-        if not np.array_equal(observation, agent.replay.head):
+        self.ended = [Episode(*episode) for episode in snapshot["ended"]]
+        # Of an episode longer than the replay not all actions are left.
+        known = max(lengths) <= agent.replay.added - agent.replay.oldest
+        actions = agent.replay.recent_actions(lengths if known else [0] * len(lengths))
+        observation = agent.envs.restore(snapshot["episodes"], actions)
+        self.continued = known and observation is not None and np.array_equal(observation, agent.replay.head)
+        if observation is None or not self.continued:
             return agent.abandon_episodes()
         self.episodes.totals[:] = snapshot["totals"]
         self.episodes.lengths[:] = lengths
@@ -101,7 +117,6 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
     """Train to `until` simulator steps; False when a signal asked to stop before that."""
     agent = loop.agent
     schedule = agent.config.schedule
-    episodes: list[Episode] = []  # that ended since the last log
     with stop_signals() as stop, agent.make_evaluation_envs() as evaluation_envs:
 
         def look() -> None:
@@ -113,16 +128,24 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
             look()
         while agent.env_steps < until and not stop.requested:
             before, offline = agent.env_steps, agent.offline
-            episodes += loop.step()
+            try:
+                loop.ended += loop.step()
+            except BadStep:
+                recorder.checkpoint(loop)
+                raise
             now = agent.env_steps
             last = now >= until
             learned = offline and not agent.offline  # all there is to learn from recorded data alone
             if last or now // schedule.log_every > before // schedule.log_every:
-                recorder.progress(episodes, loop.metrics)
-                episodes = []
+                # Measures come with the first log of every interval, so that a resumed run takes the same.
+                due = last or now // schedule.measure_every > (now - schedule.log_every) // schedule.measure_every
+                measures = agent.measure() if due and agent.updates else {}
+                divergence.check(agent, loop.metrics, recorder.folder)
+                recorder.progress(loop.ended, {**(loop.metrics or {}), **measures})
+                loop.ended = []
             if last or learned or now // schedule.evaluate_every > before // schedule.evaluate_every:
                 look()
-            if now // schedule.checkpoint_every > before // schedule.checkpoint_every:
+            if recorder.history.due(before, now):
                 recorder.checkpoint(loop)
         recorder.checkpoint(loop)
     return agent.env_steps >= until

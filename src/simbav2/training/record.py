@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import statistics
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simbav2.datasets.catalog import normalized
-from simbav2.training import checkpoint
+from simbav2.diagnostics import parameter_counts
+from simbav2.training import checkpoint, divergence, symptoms
 from simbav2.training.display import Display
-from simbav2.training.evaluate import Episode, mean_success, mean_total
-from simbav2.training.files import versions, write_json, write_text
+from simbav2.training.evaluate import Episode, Played, mean_success, mean_total
+from simbav2.training.files import append, damage, sync, versions, write_json, write_text
+from simbav2.training.history import History
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
@@ -30,19 +37,23 @@ PROGRESS = [
     "seconds",
     "updates_per_second",
 ]
+FAILURE = "failure.json"
 EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 
 
 class Recorder:
     """Writes a run's folder and keeps its display up to date."""
 
-    def __init__(self, folder: Path, agent: SimbaV2, display: Display) -> None:
+    def __init__(self, folder: Path, agent: SimbaV2, display: Display, history: History) -> None:
         self.folder = folder
         self.agent = agent
+        self.history = history
         self.display = display
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
-        self.last_evaluation: list[Episode] = []
+        self.last_evaluation: Sequence[Episode | Played] = []
+        self.watch = symptoms.Watch()
+        self.warnings: list[dict[str, Any]] = []
         self._began = time.monotonic()
         self._mark()
 
@@ -54,21 +65,28 @@ class Recorder:
         write_text(self.folder / "progress.csv", ",".join(PROGRESS) + "\n")
         write_text(self.folder / "evaluations.csv", ",".join(EVALUATIONS) + "\n")
         write_text(self.folder / "metrics.jsonl", "")
+        write_text(self.folder / "warnings.jsonl", "")
 
     def rewind(self) -> None:
         """Forget rows written after the checkpoint that the agent was loaded from: they will be written again."""
         step = self.agent.env_steps
         for name in ("progress.csv", "evaluations.csv"):
-            header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
-            kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
+            with damage(self.folder / name):
+                header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
+                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
             write_text(self.folder / name, "".join([header, *kept]))
-        lines = (self.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
-        write_text(self.folder / "metrics.jsonl", "".join(kept))
-        with open(self.folder / "progress.csv", newline="") as file:
+        for name in ("metrics.jsonl", "warnings.jsonl"):
+            with damage(self.folder / name):
+                lines = (self.folder / name).read_text().splitlines(keepends=True)
+                kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
+            write_text(self.folder / name, "".join(kept))
+        for signs in _lines(self.folder / "metrics.jsonl"):
+            self.watch.see(signs)
+        self.warnings = _lines(self.folder / "warnings.jsonl")
+        with damage(self.folder / "progress.csv"), open(self.folder / "progress.csv", newline="") as file:
             for row in csv.DictReader(file):
                 self.episodes, self.seconds_before = int(row["episodes"]), float(row["seconds"])
-        with open(self.folder / "evaluations.csv", newline="") as file:
+        with damage(self.folder / "evaluations.csv"), open(self.folder / "evaluations.csv", newline="") as file:
             by_step: dict[int, list[Episode]] = {}
             for row in csv.DictReader(file):
                 success = float(row["success"]) if row["success"] else None
@@ -96,13 +114,12 @@ class Recorder:
         rate = (self.updates - updates) / elapsed
         self.episodes += len(episodes)
         length = sum(episode.length for episode in episodes) / len(episodes) if episodes else None
-        total, success = mean_total(list(episodes)), mean_success(list(episodes))
+        total, success = mean_total(episodes), mean_success(episodes)
         row = (agent.env_steps, agent.decisions, self.updates, self.episodes, total, length, success)
         self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
-        scale = float(agent.normalizer.reward_scale)
-        line = json.dumps({"env_step": agent.env_steps, "updates": self.updates, **values, "reward_scale": scale})
-        with open(self.folder / "metrics.jsonl", "a") as file:
-            file.write(line + "\n")
+        if agent.config.reset_every:
+            values["resets"] = agent.resets
+        self._signs(values | symptoms.signs_of_entropy(agent, values) | symptoms.signs_of_statistics(agent))
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
         status.updates_per_second = rate
@@ -110,22 +127,38 @@ class Recorder:
         self.display.refresh()
         self._mark()
 
-    def evaluation(self, episodes: Sequence[Episode]) -> None:
+    def evaluation(self, episodes: Sequence[Played]) -> None:
         step = self.agent.env_steps
         for number, episode in enumerate(episodes):
             self._append("evaluations.csv", (step, number, episode.total, episode.length, episode.success))
-        self.last_evaluation = list(episodes)
+        self.last_evaluation = episodes
+        if self.updates:  # before them the critic knows nothing
+            self._signs(symptoms.signs_of_evaluation(episodes))
         self._show_evaluation(step, self.last_evaluation)
         self.display.refresh(evaluated=True)
         self._mark()  # the rates are about training
 
     def checkpoint(self, loop: Loop) -> None:
-        checkpoint.save_in_run(self.agent, self.folder, loop)
+        """Save the run as it is now, the rows written so far first: a resumed run goes on behind them."""
+        divergence.check(self.agent, loop.metrics, self.folder)
+        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
+            sync(self.folder / name)
+        self.history.save(self.agent, loop)
+
+    def failure(self, error: Exception) -> None:
+        """Why the run ended before its time, for its report; on a full disk even that may be too much."""
+        with suppress(OSError):
+            write_json(self.folder / FAILURE, {"error": str(error), "env_step": self.agent.env_steps})
+
+    def forget_failure(self) -> None:
+        """The run goes on: what stopped it is mended."""
+        (self.folder / FAILURE).unlink(missing_ok=True)
 
     def finish(self) -> dict[str, Any]:
         """Write and return the summary."""
         agent = self.agent
         total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
+        counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
         score = success if agent.task.metric == "success" else total
         dataset = agent.config.data.source
         summary = {
@@ -141,16 +174,29 @@ class Recorder:
             "normalized_score": None if score is None else normalized(dataset, agent.task, score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
+            "seconds_per_action": _seconds_per_action(agent),
             "params_sha256": checkpoint.params_sha256(agent),
+            "parameters": counts._asdict(),
+            "measures": {name: value for name, value in self.watch.now.items() if "/" in name},
+            "warnings": self.warnings,
             "versions": versions(),
         }
         write_json(self.folder / "summary.json", summary)
         return summary
 
+    def _signs(self, signs: dict[str, float]) -> None:
+        """A line of metrics, and what it shows of trouble."""
+        at = self.agent.env_steps
+        self._append_json("metrics.jsonl", {"env_step": at, "updates": self.updates, **signs})
+        for warning in self.watch.see(signs):
+            self.warnings.append(symptoms.as_json(warning, at))
+            self._append_json("warnings.jsonl", self.warnings[-1])
+            self.display.warn(f"{warning.name}: {warning.text}", warning.remedy)
+
     def _mark(self) -> None:
         self._marked = (time.monotonic(), self.updates, self.agent.env_steps)
 
-    def _show_evaluation(self, step: int, episodes: list[Episode]) -> None:
+    def _show_evaluation(self, step: int, episodes: Sequence[Episode | Played]) -> None:
         status = self.display.status
         status.env_step = step
         status.success = mean_success(episodes)
@@ -158,6 +204,33 @@ class Recorder:
         if total is not None:
             status.evaluations.append((step, total))
 
+    def _append_json(self, name: str, data: dict[str, Any]) -> None:
+        append(self.folder / name, json.dumps(data) + "\n")
+
     def _append(self, name: str, values: Sequence[Any]) -> None:
-        with open(self.folder / name, "a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(["" if value is None else value for value in values])
+        row = io.StringIO()
+        csv.writer(row, lineterminator="\n").writerow(["" if value is None else value for value in values])
+        append(self.folder / name, row.getvalue())
+
+
+def read_metrics(run: Path) -> list[dict[str, float]]:
+    """The lines of a run's metrics; none for a saved agent, which has no such file."""
+    file = run / "metrics.jsonl"
+    return _lines(file) if file.is_file() else []
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    with damage(file):
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def _seconds_per_action(agent: SimbaV2, times: int = 20) -> float:
+    """The median time of one decision for one observation, once `predict` is compiled."""
+    observation = np.zeros(agent.task.observation_size, np.float32)
+    agent.predict(observation)
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        agent.predict(observation)
+        took.append(time.perf_counter() - began)
+    return round(statistics.median(took), 6)

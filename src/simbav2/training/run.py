@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +14,92 @@ from simbav2.agent import SimbaV2
 from simbav2.analysis.report import write_report
 from simbav2.analysis.runs import read_run
 from simbav2.config import Config
-from simbav2.errors import InputError
-from simbav2.training import checkpoint
+from simbav2.diagnostics import parameter_counts
+from simbav2.errors import CheckpointError, Failure, InputError, printable
+from simbav2.training import checkpoint, history, lock
 from simbav2.training.display import Display, Status
+from simbav2.training.experience import Segment
+from simbav2.training.files import damage, read_json
+from simbav2.training.history import History
 from simbav2.training.online import Loop, train
 from simbav2.training.record import Recorder
 
+log = logging.getLogger("simbav2")
 Summary = dict[str, Any]
 
 
 def default_folder(config: Config) -> Path:
     """The same config always has the same folder."""
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", config.task).strip("-.")
-    return Path("runs") / f"{name}-{config.preset}-s{config.seed}-{config.digest()}"
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", config.task).strip("-.")[:100]
+    system = f"{config.preset}-{config.design}" if config.design else config.preset
+    return Path("runs") / f"{name}-{system}-s{config.seed}-{config.digest()}"
 
 
 def start(agent: SimbaV2, folder: Path, stop_after: int | None = None, overwrite: bool = False) -> Summary | None:
     """A new run; its summary, or None when it was asked to stop before its end."""
-    if (folder / "config.json").exists():
-        if not overwrite:
-            raise InputError(
-                f"{folder} already holds a run; go on with `simbav2 resume {folder}`, "
-                "start anew with --overwrite, or choose another --out"
+    _until(agent, stop_after)
+    with _alone(folder):
+        if (folder / "config.json").exists():
+            if not overwrite:
+                raise InputError(
+                    f"{folder} already holds a run; go on with `simbav2 resume {folder}`, "
+                    "start anew with --overwrite, or choose another --out"
+                )
+            _clear(folder)
+        return _begin(agent, folder, stop_after)
+
+
+def resume(folder: Path, stop_after: int | None = None, env: Any = None) -> Summary | None:
+    """Go on where the run in `folder` stopped, however it stopped; to its own `stop_after` if that lies ahead.
+
+    `env` is needed only where the saved task does not say how to make the environment.
+    """
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} holds no run; expected a folder made by `simbav2 train`")
+    with _alone(folder):
+        own = _stop_after(folder)
+        if not history.checkpoints(folder):
+            # Stopped before its first checkpoint: the beginning is as good, and leads to the same bits.
+            config, task = checkpoint.read_description(folder / "config.json")
+            agent = SimbaV2.from_config(config, task, checkpoint.source(task, env))
+            return _begin(agent, folder, stop_after or own)
+        agent, loop, replay = history.load_run(folder, env)
+        if not loop.continued:
+            log.warning(
+                "simbav2: %s does not repeat itself: the episodes under way were given up for new ones, and the "
+                "run will not end with the bits of an uninterrupted one",
+                printable(agent.config.task),
             )
-        shutil.rmtree(folder)
-    elif folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} holds other files; choose another --out")
+        if stop_after is None and own is not None and own > agent.env_steps:
+            stop_after = own
+        until = _until(agent, stop_after)
+        if agent.env_steps >= until and _summed_up(folder, agent.env_steps):
+            raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
+        recorder = _recorder(agent, folder, until, replay)
+        recorder.rewind()
+        return _go(loop, until, recorder)
+
+
+def start_or_resume(agent: SimbaV2, folder: Path, stop_after: int | None = None) -> Summary | None:
+    """For jobs that are started again and again until they are done: whatever is left to do of this run."""
+    if not (folder / "config.json").exists():
+        return start(agent, folder, stop_after)
+    config, _ = checkpoint.read_description(folder / "config.json")
+    if config != agent.config:
+        raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
+    until = _until(agent, stop_after)
+    if _summed_up(folder, until):
+        with damage(folder / "summary.json"):
+            summary = read_json(folder / "summary.json")
+            return {name: summary[name] for name in ("task", "final_return", "final_success", "env_steps")}
+    return resume(folder, stop_after, agent.source)
+
+
+def _begin(agent: SimbaV2, folder: Path, stop_after: int | None) -> Summary | None:
     until = _until(agent, stop_after)
     recorder = _recorder(agent, folder, until)
     recorder.create(stop_after)
     return _go(Loop(agent), until, recorder)
-
-
-def resume(folder: Path, stop_after: int | None = None) -> Summary | None:
-    """Go on where the run in `folder` stopped, however it stopped; to its own `stop_after` if that lies ahead."""
-    agent = SimbaV2.load(folder)
-    if stop_after is None:
-        stop_after = checkpoint.read_json(folder / "config.json").get("stop_after")
-        if stop_after is not None and stop_after <= agent.env_steps:
-            stop_after = None
-    until = _until(agent, stop_after)
-    if agent.env_steps >= until:
-        raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
-    recorder = _recorder(agent, folder, until)
-    recorder.rewind()
-    return _go(checkpoint.load_loop(agent, folder), until, recorder)
 
 
 def _until(agent: SimbaV2, stop_after: int | None) -> int:
@@ -66,16 +110,81 @@ def _until(agent: SimbaV2, stop_after: int | None) -> int:
     return min(stop_after, agent.config.env_steps)
 
 
-def _recorder(agent: SimbaV2, folder: Path, until: int) -> Recorder:
-    config = agent.config
-    title = f"{config.task} · {config.preset} · seed {config.seed}"
-    return Recorder(folder, agent, Display(Status(title, agent.env_steps, until)))
+def _stop_after(folder: Path) -> int | None:
+    """Where the run was told to end when it began."""
+    found = read_json(folder / "config.json").get("stop_after")
+    if found is not None and (type(found) is not int or found < 1):
+        raise CheckpointError(f"{folder / 'config.json'} is damaged: stop_after is {found!r}")
+    return found
+
+
+def _summed_up(folder: Path, until: int) -> bool:
+    """Whether the run got to `until` and to its summary and report."""
+    if not (folder / "report" / "index.html").exists() or not (folder / "summary.json").exists():
+        return False
+    return read_json(folder / "summary.json").get("env_steps", 0) >= until
+
+
+def _recorder(agent: SimbaV2, folder: Path, until: int, replay: tuple[Segment, ...] = ()) -> Recorder:
+    status = Status(printable(_title(agent.config)), _about(agent), agent.env_steps, until)
+    kept = History(folder, agent.config.schedule, replay, saved=agent.env_steps)
+    return Recorder(folder, agent, Display(status), kept)
+
+
+def _title(config: Config) -> str:
+    design = f" · design {config.design}" if config.design else ""
+    return f"{config.task} · {config.preset}{design} · seed {config.seed}"
+
+
+def _about(agent: SimbaV2) -> str:
+    """The sizes of the networks, so that runs can be compared with the paper's figures."""
+    counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
+    members = agent.config.critic.members
+    times = f"{members} x " if members != 1 else ""
+    return (
+        f"parameters: actor {counts.actor / 1e6:.2f}M, critic {times}{counts.critic / 1e6:.2f}M "
+        f"(between hidden layers, as the paper counts: {counts.critic_hidden / 1e6:.2f}M)"
+    )
 
 
 def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
-    with recorder.display:
-        if not train(loop, until, recorder):
-            return None
+    recorder.forget_failure()
+    try:
+        with recorder.display:
+            if not train(loop, until, recorder):
+                return None
+    except (Failure, OSError) as error:
+        recorder.failure(error)
+        raise
     summary = recorder.finish()
     write_report([read_run(recorder.folder)], recorder.folder / "report")
     return summary
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else works on the run; a disk that is full or may not be written to is told in one line."""
+    try:
+        if not (folder / "config.json").exists() and folder.exists() and any(map(_visible, folder.iterdir())):
+            raise InputError(f"{folder} holds other files; choose another --out")
+        with lock.hold(folder):
+            yield
+    except BrokenPipeError:
+        raise  # nobody reads what is printed; the disk is well
+    except OSError as error:
+        raise Failure(
+            f"{error.filename or folder} cannot be written: {error.strerror or error}; the last whole checkpoint "
+            f"is kept: mend that, then go on with `simbav2 resume {folder}`"
+        ) from error
+
+
+def _clear(folder: Path) -> None:
+    """Remove a run, its config last: what is left by a kill in between is still known for a run."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == "config.json"):
+        if path.name != lock.NAME:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _visible(path: Path) -> bool:
+    """Not the lock or the temporary file of a process that was killed."""
+    return not path.name.startswith(".")

@@ -1,0 +1,81 @@
+"""The paper's table of offline training on D4RL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from simbav2.analysis.aggregate import Sample
+from simbav2.analysis.published import offline_scores
+from simbav2.analysis.scores import System, Trial, d4rl_score
+from simbav2.analysis.studies.online import highlighted
+from simbav2.analysis.tables import Cell, Row, Table, plus_minus
+
+OFFLINE_TRIALS = 10  # of the paper's offline table
+
+
+def offline_table(systems: Sequence[System]) -> Table | None:
+    published = offline_scores()
+    datasets = tuple(name for name in published["SimbaV2+BC"] if name != "average")
+    ours = [system for system in systems if any(task in datasets for task in system.trials)]
+    if not ours:
+        return None
+    columns = []
+    for dataset in (*datasets, "average"):
+        values = [each[dataset] for each in published.values()]
+        deviations = [value.high - value.mean for value in values]
+        # The caption: "the environment's average variance was used for methods without reported variance".
+        usual = math.sqrt(np.nanmean(np.square(deviations)))
+        cells: list[Cell] = []
+        samples: list[Sample | None] = []
+        for value, deviation in zip(values, deviations, strict=True):
+            error = (usual if math.isnan(deviation) else deviation) / math.sqrt(OFFLINE_TRIALS)
+            text = plus_minus(value.mean, deviation, digits=1)
+            cells.append(Cell(text, value.mean, value.low, value.high, note=value.note))
+            samples.append(Sample(value.mean, error, OFFLINE_TRIALS))
+        for system in ours:
+            cell, sample = _offline_cell(system, datasets if dataset == "average" else (dataset,))
+            cells.append(cell)
+            samples.append(sample)
+        columns.append(highlighted(cells, samples))
+    labels = [*published, *(system.label for system in ours)]
+    return Table(
+        name="offline",
+        title="Offline RL (D4RL)",
+        caption="D4RL score after offline training, ± one standard deviation over runs. Bold: the highest. Italic:"
+        " not statistically worse than the highest (Welch's t-test, two-sided, level 0.05). The paper does not say"
+        " what its ± is; read as a standard deviation it gives the paper's own highlights most often.",
+        headings=("system", *(name.removeprefix("d4rl/").removesuffix("-v2") for name in datasets), "average"),
+        rows=tuple(
+            Row(label, tuple(column[index] for column in columns), ours=index >= len(published))
+            for index, label in enumerate(labels)
+        ),
+    )
+
+
+def _offline_cell(system: System, datasets: Sequence[str]) -> tuple[Cell, Sample | None]:
+    """The mean of runs; over several data sets the mean of their means, with the deviation of a run's mean."""
+    per_set = []
+    for dataset in datasets:
+        trials = [trial for trial in system.trials.get(dataset, ()) if trial.complete and trial.final is not None]
+        scores = [_d4rl(trial) for trial in trials]
+        per_set.append(np.array([score for score in scores if score is not None]))
+    if not all(map(len, per_set)):
+        return Cell(), None
+    samples = [Sample.of(scores) for scores in per_set]
+    mean = float(np.mean([sample.mean for sample in samples]))
+    count = min(sample.size for sample in samples)
+    error = math.sqrt(sum(sample.standard_error**2 for sample in samples)) / len(samples)
+    deviation = error * math.sqrt(count)
+    cell = Cell(plus_minus(mean, deviation, digits=1), mean, mean - deviation, mean + deviation)
+    return cell, Sample(mean, error, count)
+
+
+def _d4rl(trial: Trial) -> float | None:
+    """As the run itself reports it, else from its returns."""
+    reported = (trial.run.summary or {}).get("normalized_score") if trial.run else None
+    if isinstance(reported, int | float):
+        return float(reported)
+    return None if trial.final is None else d4rl_score(trial.task, trial.final)

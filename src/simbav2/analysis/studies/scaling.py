@@ -1,0 +1,39 @@
+"""Systems that differ in one setting alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simbav2.analysis.scores import System, unused
+
+
+def scaling_families(systems: Sequence[System], field: str) -> dict[str, dict[float, System]]:
+    """Systems that differ in `field` alone, two at least, by its value; named after what they share."""
+    families: dict[str, dict[float, System]] = {}
+    for system in systems:
+        value = _setting(system, field)
+        if value is not None:
+            rest = {name: each for name, each in system.settings.items() if name != field}
+            rest = {name: each for name, each in rest.items() if name not in _RESOLVED}
+            families.setdefault(repr(sorted(rest.items(), key=lambda item: item[0])), {})[value] = system
+    found: dict[str, dict[float, System]] = {}
+    for family in families.values():
+        if len(family) > 1:
+            label = unused(_family_label(list(family.values()), field), found)
+            found[label] = dict(sorted(family.items()))
+    return found
+
+
+_RESOLVED = ("task", "dataset", "action_repeat", "discount", "critic.members")
+
+
+def _setting(system: System, field: str) -> float | None:
+    value = system.settings.get(field)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _family_label(family: Sequence[System], field: str) -> str:
+    """The words that all labels share, without the field itself."""
+    first, *others = ([part for part in system.label.split(", ") if field not in part] for system in family)
+    shared = [part for part in first if all(part in other for other in others)]
+    return ", ".join(shared) or "systems"

@@ -1,0 +1,133 @@
+"""The page in a real browser: it sorts, toggles, shows runs, complains about nothing and fetches nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from browser import chromium, find_chromium
+from synthetic import write_benchmark, write_run
+
+from simbav2.analysis.report import report
+from simbav2.envs.tasks import find
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium here")
+HOSTILE = "<script>document.title = 'harmed'</script>"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    for index, (task, strength) in enumerate(
+        (("dmc/dog-run", 0.3), ("dmc/walker-walk", 0.9), ("dmc/fish-swim", 0.6))
+    ):
+        write_run(folder / "runs" / f"good-{index}", find(task), 0, strength=strength, evaluations=5, lines=10)
+    given = {"critic.width": 64}
+    odd = folder / "runs" / "odd"
+    write_run(odd, find("dmc/dog-run"), 0, given=given, evaluations=5, lines=10, note=HOSTILE)
+    (odd / "summary.json").unlink()
+    (odd / "failure.json").write_text(json.dumps({"error": HOSTILE, "env_step": 7}))
+    warning = {"env_step": 3, "name": "dead-units", "text": HOSTILE, "remedy": "reset"}
+    (odd / "warnings.jsonl").write_text(json.dumps(warning) + "\n")
+    return report([folder / "runs"], folder / "out")[0]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser, written):
+    browser.complaints.clear()
+    browser.open(written)
+    yield browser
+    assert browser.complaints == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    assert browser.requests == [written.resolve().as_uri()]
+    assert browser.evaluate("document.title") == "SimbaV2 results"
+
+
+def test_a_table_is_sorted_by_a_press(page):
+    tasks = "[...document.querySelectorAll('#runs-table tbody th')].map(cell => cell.textContent)"
+    heads = page.evaluate("[...document.querySelectorAll('#runs-table thead th')].map(head => head.textContent)")
+    column = heads.index("final return")
+    press = f"document.querySelectorAll('#runs-table thead button')[{column}].click()"
+    value = (
+        f"[...document.querySelectorAll('#runs-table tbody tr')].map(row => +row.cells[{column}].dataset.value)"
+    )
+    before = page.evaluate(tasks)
+    page.evaluate(press)
+    falling = page.evaluate(value)
+    assert falling == sorted(falling, reverse=True)
+    assert page.evaluate(tasks)[0] == "dmc/walker-walk"
+    page.evaluate(press)
+    assert page.evaluate(value) == sorted(falling)
+    assert sorted(page.evaluate(tasks)) == sorted(before)
+
+
+def test_a_curve_is_toggled_by_its_name(page):
+    drawn = "[...document.querySelectorAll('#charts g[data-series=\"1\"]')].map(g => getComputedStyle(g).display)"
+    assert set(page.evaluate(drawn)) == {"inline"}
+    page.evaluate("document.querySelectorAll('#legend button')[1].click()")
+    assert set(page.evaluate(drawn)) == {"none"}
+    assert page.evaluate("document.querySelectorAll('#legend button')[1].getAttribute('aria-pressed')") == "false"
+    page.evaluate("document.querySelectorAll('#legend button')[1].click()")
+    assert set(page.evaluate(drawn)) == {"inline"}
+
+
+def test_values_are_shown_under_the_pointer(page):
+    page.evaluate("document.querySelector('#charts svg').scrollIntoView({block: 'center'})")
+    box = page.evaluate(
+        "(b => [b.x, b.y, b.width, b.height])(document.querySelector('#charts svg').getBoundingClientRect())"
+    )
+    page.move(box[0] + 0.9 * box[2], box[1] + 0.5 * box[3])
+    tip = page.evaluate("document.querySelector('#charts .tip:not([hidden])').textContent")
+    assert tip.startswith("step ")
+    assert "paper" in tip
+
+
+def test_runs_are_filtered_by_words(page):
+    page.evaluate("document.getElementById('filter').value = 'failed dog'")
+    page.evaluate("document.getElementById('filter').dispatchEvent(new Event('input'))")
+    shown = page.evaluate(
+        "[...document.querySelectorAll('#runs-table tbody tr:not([hidden])')].map(row => row.innerText)"
+    )
+    assert len(shown) == 1
+    assert "failed" in shown[0]
+
+
+def test_a_failed_run_tells_all_and_hostile_words_stay_words(page):
+    index = page.evaluate("data.runs.findIndex(run => run.failure)")
+    page.evaluate(f"(location.hash = '#run-{index}', new Promise(done => setTimeout(done, 200)))")
+    text = page.evaluate("document.querySelector('#run[open]').innerText")
+    assert f"Failed: {HOSTILE} (at simulator step 7)" in text
+    assert f"dead-units {HOSTILE} (step 3). reset" in text
+    assert "critic/encoder/feature_norm" in text
+    assert "--critic.width 64" in text
+    assert "mujoco 3.6.0" in text
+    config = page.evaluate("document.querySelector('#run details pre').textContent")
+    assert '"width": 64' in config
+    page.evaluate("document.querySelector('#run .close').click()")
+    assert page.evaluate("document.querySelector('#run').open") is False
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_is_wider_than_a_phone(page, written, dark):
+    page.open(written, width=400, height=800, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert back == ("rgb(18, 21, 25)" if dark else "rgb(244, 245, 247)")
+
+
+@pytest.mark.slow
+def test_the_whole_benchmark_is_reported_in_a_minute_and_opens_at_once(browser, tmp_path):
+    write_benchmark(tmp_path / "runs")  # 57 tasks, ten seeds
+    began = time.monotonic()
+    page, problems, _ = report([tmp_path / "runs"], tmp_path / "out")
+    assert time.monotonic() - began < 60
+    assert problems == ()
+    assert browser.open(page) < 3
+    assert browser.evaluate("document.querySelectorAll('#runs-table tbody tr').length") == 570

@@ -1,0 +1,136 @@
+"""The paper's numbers: they add up, and where they do not it is written down."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simbav2.analysis import aggregate
+from simbav2.analysis.curve_files import read_curves
+from simbav2.analysis.published import (
+    DESIGNS,
+    aggregates,
+    notes,
+    offline_scores,
+    published_score,
+    systems,
+    task_scores,
+)
+from simbav2.analysis.studies.suites import normalized_mean, suite_tasks
+from simbav2.envs.tasks import SUITES
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared"
+DOCUMENT = (ROOT / "docs" / "published-numbers.md").read_text(encoding="utf-8")
+
+
+def test_published_values_are_found_by_task_id():
+    assert published_score("dmc/cheetah-run")[:3] == (920, 918, 922)
+    assert published_score("dmc/dog-run")[:3] == (562, 516, 608)
+    assert published_score("myosuite/myo-key-turn-hard")[:3] == pytest.approx(
+        (0.62, 0.427, 0.813)
+    )  # in percent there
+    assert published_score("hbench/h1-walk")[:3] == (845, 840, 850)  # printed as h1-walk-v0
+    assert published_score("Pendulum-v1") is None
+
+
+@pytest.mark.parametrize(
+    ("utd", "means"),
+    [("2", (1.617, 0.874, 0.729, 0.847, 0.776, 0.892)), ("8", (1.598, 0.876, 0.769, 0.866, 0.822, 0.911))],
+)
+def test_values_task_by_task_give_the_means_of_table_1(utd, means):
+    values = task_scores("utd", variant=utd)
+    found = [normalized_mean(values, suite_tasks(suite)) for suite in (*SUITES, "all")]
+    assert found == pytest.approx(means, abs=0.003)
+    printed = aggregates("online", "low" if utd == "2" else "high")["SimbaV2"]
+    assert [printed[suite].mean for suite in (*SUITES, "all")] == list(means)
+
+
+def disagreements():
+    """Printed means of a suite that differ from the mean of their task rows by more than 0.003."""
+    tables = [("full", name, "") for name in systems("full")]
+    tables += [("utd", "SimbaV2", utd) for utd in "1248"] + [
+        ("design", "SimbaV2", letter) for letter in ("", *DESIGNS)
+    ]
+    for table, system, variant in tables:
+        for suite, printed in aggregates(table, variant).get(system, {}).items():
+            found = normalized_mean(task_scores(table, system, variant), suite_tasks(suite))
+            if abs(found - printed.mean) > 0.003:
+                yield table, system, variant, suite, found, printed
+
+
+def test_every_mean_that_does_not_add_up_says_so():
+    found = list(disagreements())
+    assert len(found) == 8
+    for *_, mean, printed in found:
+        assert f"the mean of the task rows is {mean:.3f}" in printed.note
+
+
+def test_every_doubt_is_documented():
+    for where, value, note in notes():
+        if "median" not in where:
+            assert f"| {where} | {value} | {note} |" in DOCUMENT, where
+    assert all("runs and tasks exchanged" in note for where, _, note in notes() if where.endswith("median"))
+
+
+def test_cheetah_run_was_exchanged():
+    simba, simbav2 = (task_scores("full", name)["dmc/cheetah-run"] for name in ("Simba", "SimbaV2"))
+    assert (simba.mean, simbav2.mean) == (821, 920)
+    assert "printed 920" in simba.note
+    assert "printed 821" in simbav2.note
+    for name in ("Simba", "SimbaV2"):
+        mean = normalized_mean(task_scores("full", name), suite_tasks("dmc-easy"))
+        assert mean == pytest.approx(aggregates("full")[name]["dmc-easy"].mean, abs=0.003)
+
+
+def test_offline_averages_add_up_or_say_so():
+    for values in offline_scores().values():
+        mean = np.mean([value.mean for name, value in values.items() if name != "average"])
+        average = values["average"]
+        assert len(values) == 10
+        assert abs(mean - average.mean) <= 0.051 or f"{mean:.1f}" in average.note
+
+
+@pytest.mark.skipif(not (SHARED / "published").is_dir(), reason="the paper's parsed tables are not here")
+def test_the_data_are_the_papers():
+    """Every number of the parsed tables is in ours, but for the two exchanged cells."""
+    expected: dict[tuple[str, ...], tuple[float, ...]] = {}
+    with (SHARED / "published" / "full_results.csv").open() as stream:
+        for row in csv.DictReader(stream):
+            unit = 100 if row["suite"] == "myosuite" else 1
+            numbers = tuple(float(row[name]) / unit for name in ("mean", "ci_low", "ci_high"))
+            expected[row["suite"], row["task"].removesuffix("-v0").lower(), row["method"]] = numbers
+    found = {}
+    for name in systems("full"):
+        for suite in SUITES:
+            for task in suite_tasks(suite):
+                if task in task_scores("full", name):
+                    key = (suite, task.partition("/")[2].lower(), name)
+                    found[key] = task_scores("full", name)[task][:3]
+            for statistic in ("iqm", "median", "mean"):
+                printed = aggregates("full", statistic=statistic).get(name, {}).get(suite)
+                if printed:
+                    found[suite, statistic, name] = printed[:3]
+    assert set(found) == set(expected)
+    unlike = {key for key in found if found[key] != pytest.approx(expected[key])}
+    assert unlike == {("dmc-easy", "cheetah-run", "Simba"), ("dmc-easy", "cheetah-run", "SimbaV2")}
+
+
+@pytest.mark.skipif(not (SHARED / "published" / "curves").is_dir(), reason="the released curves are not here")
+def test_the_released_curves_give_table_1():
+    (system,) = read_curves(SHARED / "published" / "curves" / "simbaV2_utd2.csv")
+    scores = system.scores().values
+    assert scores.shape == (10, 57)
+    assert float(aggregate.mean(scores)) == pytest.approx(0.892, abs=0.001)
+    low, high = aggregate.normal_interval(scores)
+    assert (high - low) / 2 == pytest.approx(0.032, abs=0.001)
+    dmc_hard = system.scores(suite_tasks("dmc-hard")).values
+    assert float(aggregate.iqm(dmc_hard)) == pytest.approx(0.808, abs=0.002)  # as printed
+
+
+def test_the_document_shows_the_means_of_table_1():
+    assert re.search(r"\| 2 updates per decision, printed \| 1\.617 .* 0\.892 \|", DOCUMENT)

@@ -1,0 +1,181 @@
+"""Tables: what they show, what they highlight, and how they are written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+from synthetic import write_run
+
+from simbav2.analysis import tables
+from simbav2.analysis.published import aggregates, task_scores
+from simbav2.analysis.runs import read_runs
+from simbav2.analysis.scores import systems
+from simbav2.analysis.studies import all_tables
+from simbav2.analysis.tables import BEST, GOOD, Cell, Row, Table, change_mark
+from simbav2.envs.tasks import find, tasks
+
+HOSTILE = "=<script>$\\x{}|_~%"
+
+
+def made(folder):
+    return {table.name: table for table in all_tables(systems(read_runs([folder])[0]))}
+
+
+def cells(table, label):
+    (row,) = [row for row in table.rows if row.label == label]
+    return dict(zip(table.headings[1:], row.cells, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (1.019, None),
+        (1.02, "mild positive change"),
+        (1.05, "positive change"),
+        (1.10, "large positive change"),
+        (0.981, None),
+        (0.98, "mild negative change"),
+        (0.95, "damaging change"),
+        (0.90, "catastrophic change"),
+    ],
+)
+def test_changes_are_highlighted_as_the_caption_says(value, name):
+    mark = change_mark(value, 1.0)
+    assert (mark and mark.name) == name
+
+
+def test_the_papers_own_highlights_of_table_2_come_out():
+    # (a) to (m) in the column of all tasks, as printed there.
+    base = aggregates("ablation")["SimbaV2"]["all"].mean
+    found = "".join(
+        {None: "-", "mild negative change": "b", "damaging change": "w"}[mark and mark.name]
+        for mark in (change_mark(aggregates("ablation", x)["SimbaV2"]["all"].mean, base) for x in "abcdefghijklm")
+    )
+    assert found == "ww--wbb-b----"
+
+
+def test_table_1_has_our_row_beside_the_published(tmp_path):
+    for task in tasks("mujoco"):
+        for seed in range(2):
+            write_run(tmp_path / f"{task.name}-{seed}", task, seed, evaluations=2, lines=5)
+    write_run(tmp_path / "half", find("dmc/dog-run"), 0, evaluations=2, lines=5)
+    table = made(tmp_path)["online"]
+    published = cells_of(table, "SimbaV2", "(a) Low UTD (≤ 2)")
+    assert published["MuJoCo (5)"].text == "1.617 ± 0.103"
+    assert published["MuJoCo (5)"].mark == BEST
+    assert cells_of(table, "TD7", "(a) Low UTD (≤ 2)")["MuJoCo (5)"].mark == GOOD
+    assert cells_of(table, "SAC", "(a) Low UTD (≤ 2)")["MuJoCo (5)"].mark is None
+    ours = cells(table, "paper")
+    assert 0.5 < ours["MuJoCo (5)"].value < 1.2
+    assert ours["DMC-Hard (7)"].text.endswith("(1 of 7)")
+    assert ours["DMC-Hard (7)"].mark is None
+    assert ours["All (57)"].text.endswith("(6 of 57)")
+    assert ours["HBench (14)"].text == "–"
+
+
+def cells_of(table, label, group):
+    (row,) = [row for row in table.rows if row.label == label and row.group == group]
+    return dict(zip(table.headings[1:], row.cells, strict=True))
+
+
+def test_the_design_study_compares_with_its_own_default(tmp_path):
+    task = find("dmc/dog-run")
+    for seed in range(2):
+        write_run(tmp_path / f"base-{seed}", task, seed, evaluations=2, lines=5)
+        write_run(tmp_path / f"a-{seed}", task, seed, strength=0.4, evaluations=2, lines=5, design="a")
+    table = made(tmp_path)["design"]
+    (ours,) = [row for row in table.rows if row.ours]
+    assert ours.label.startswith("(a) L2 Normalize")
+    assert ours.group == "Ours, against paper"
+    assert ours.cells[2].mark.name == "catastrophic change"
+    published = cells(table, "(a) L2 Normalize → No L2 Normalize")
+    assert published["MuJoCo (5)"].mark.name == "catastrophic change"
+    assert published["DMC-Hard (7)"].mark.name == "mild negative change"
+
+
+def test_offline_runs_stand_in_the_offline_table(make_run, tmp_path):
+    for seed, score in enumerate((97.0, 99.0)):
+        summary = {"dataset": "d4rl/hopper-medium-v2", "normalized_score": score}
+        make_run({20_000: [3000.0]}, name=f"s{seed}", seed=seed, task="mujoco/Hopper-v4", summary=summary)
+    table = made(tmp_path)["offline"]
+    ours = cells(table, "quick")
+    assert ours["hopper-medium"].text == "98.0 ± 1.4"  # 97 and 99
+    assert ours["hopper-medium"].mark == GOOD  # the best is 98.1
+    assert ours["average"].text == "–"
+    assert cells(table, "SimbaV2+BC")["hopper-medium"].mark == BEST
+    assert cells(table, "DQL")["walker2d-medium-replay"].mark == GOOD  # without a variance of its own
+
+
+def test_scaling_of_updates_has_a_table(tmp_path):
+    task = find("dmc/dog-run")
+    for utd in (1.0, 4.0):
+        given = {"updates_per_decision": utd}
+        write_run(tmp_path / f"utd-{utd}", task, 0, given=given, evaluations=2, lines=5)
+    table = made(tmp_path)["utd"]
+    assert table.headings[1:] == (
+        *(f"published, {utd} per decision" for utd in "1248"),
+        "paper, 1 per decision",
+        "paper, 4 per decision",
+    )
+    assert (
+        cells(table, "dmc/dog-run")["published, 8 per decision"].value
+        == task_scores("utd", variant="8")["dmc/dog-run"].mean
+    )
+
+
+def test_the_full_table_has_all_tasks_and_aggregates(tmp_path):
+    write_run(tmp_path / "run", find("myosuite/myo-reach"), 0, evaluations=2, lines=5)
+    table = made(tmp_path)["full-myosuite"]
+    assert [row.label for row in table.rows][-3:] == ["IQM", "Median", "Mean"]
+    assert len(table.rows) == 13
+    assert cells(table, "myosuite/myo-key-turn-hard")["SimbaV2"].text == "62.0 [42.7, 81.3]"
+    assert cells(table, "Mean")["SimbaV2"].text == "0.847 [0.782, 0.906]"
+    assert cells(table, "Mean")["paper"].text.endswith("(1 of 10)")
+
+
+TABLE = Table(
+    name="odd",
+    title="Odd & ends",
+    caption="100 % of it.",
+    headings=("system", HOSTILE, "plain"),
+    rows=(
+        Row(HOSTILE, (Cell("1.0 ± 0.1", 1.0, 0.9, 1.1, BEST, "a_note"), Cell()), group="first", ours=True),
+        Row("other", (Cell("0.5", 0.5, mark=GOOD), Cell("2", 2.0))),
+    ),
+)
+
+
+def test_markdown_shows_names_as_they_are():
+    text = tables.markdown(TABLE)
+    assert "| **=\\<script\\>$\\\\x{}\\|\\_\\~%** (ours) | **1.0 ± 0.1** (1) | – |" in text
+    assert "| other | *0.5* | 2 |" in text
+    assert "1. a\\_note" in text
+
+
+def test_latex_is_escaped_and_coloured():
+    text = tables.latex(TABLE)
+    assert r"=\textless{}script\textgreater{}\$\textbackslash{}x\{\}\textbar{}\_\textasciitilde{}\%" in text
+    assert r"\cellcolor{green!35} 1.0 $\pm$ 0.1$^{1}$" in text
+    assert r"\textbf{Odd \& ends.} 100 \% of it." in text
+    assert text.count("{") - text.count("\\{") == text.count("}") - text.count("\\}")
+
+
+def test_csv_is_tidy_and_inert():
+    rows = list(csv.DictReader(io.StringIO(tables.tidy(TABLE))))
+    assert len(rows) == 3  # the empty cell is left out
+    assert rows[0]["row"] == f"'{HOSTILE}"  # no spreadsheet takes it for a formula
+    assert (rows[0]["value"], rows[0]["low"], rows[0]["high"], rows[0]["highlight"]) == (
+        "1",
+        "0.9",
+        "1.1",
+        "highest",
+    )
+    assert (rows[1]["low"], rows[1]["ours"]) == ("", "0")
+
+
+def test_unknown_intervals_are_left_out():
+    assert tables.interval(0.5, math.nan, math.nan) == "0.500"
+    assert tables.plus_minus(1234.5, 2.0, 1) == "1,234.5 ± 2.0"

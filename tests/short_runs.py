@@ -1,0 +1,48 @@
+"""A run of seconds that many tests look at, and what must not depend on how it got to its end."""
+
+import csv
+import json
+import subprocess
+import sys
+
+from toys import TINY
+
+SETTINGS = {
+    **TINY,
+    "env_steps": 1_600,
+    "schedule.log_every": 400,
+    "schedule.evaluate_every": 800,
+    "schedule.evaluation_episodes": 2,
+    "schedule.checkpoint_every": 500,
+}
+TASK = "mujoco/Hopper-v4"
+ARGUMENTS = [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def rows(path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def results(folder) -> tuple[str, list[dict[str, str]], list[tuple[str, str]]]:
+    """What must not depend on how a run got to its end."""
+    summary = json.loads((folder / "summary.json").read_text())
+    progress = [(row["env_step"], row["return"]) for row in rows(folder / "progress.csv")]
+    return summary["params_sha256"], rows(folder / "evaluations.csv"), progress
+
+
+def start(folder, *more: str) -> subprocess.Popen:
+    command = [
+        sys.executable,
+        "-m",
+        "simbav2",
+        "train",
+        TASK,
+        "--seed",
+        "1",
+        *ARGUMENTS,
+        "--out",
+        str(folder),
+        *more,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

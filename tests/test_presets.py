@@ -1,0 +1,87 @@
+"""Systems and design changes: each changes what it says, and nothing else."""
+
+import jax
+import numpy as np
+import pytest
+from toys import TINY
+
+from simbav2 import presets
+from simbav2.config import override
+from simbav2.errors import InputError
+from simbav2.networks.build import build
+
+# The paper's design study (table 2): setting -> value after the change. Networks change alike in actor and critic.
+CHANGES = {
+    "a": {"architecture.input.unit": False},
+    "b": {"architecture.input": "Unshifted"},
+    "c": {"architecture.input.constant": 1.0},
+    "d": {"architecture.input": "Resized"},
+    "e": {"value": "Scalar"},
+    "f": {"rewards": "RawRewards"},
+    "g": {"rewards.bound": None},
+    "h": {"target": "HardTarget", "target.every": 200},
+    "i": {"learning_rate": "Constant", "learning_rate.rate": 1e-4},
+    "j": {"architecture.scaler.initial": 1.0},
+    "k": {"architecture.scaler.scale": 1.0},
+    "l": {"architecture.lerp.initial": 0.5},
+    "m": {"architecture.lerp.scale": 1.0},
+}
+
+
+@pytest.mark.parametrize("design", presets.DESIGNS)
+def test_a_design_changes_what_it_claims_and_nothing_else(design):
+    expected = {"design": design}
+    for name, value in CHANGES[design].items():
+        of_networks = name.startswith("architecture.")
+        expected |= {f"{net}.{name}": value for net in ("actor", "critic")} if of_networks else {name: value}
+    changed = presets.difference(presets.preset("paper", design))
+    assert {name: after for name, (_, after) in changed.items() if name != "preset"} == expected
+
+
+def outputs(design: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """The actor's and the critic's numbers at the start, on inputs of ordinary size."""
+    config = override(
+        presets.preset("paper", design), {**TINY, "critic.members": 1, "critic.depth": 2, "actor.depth": 2}
+    )
+    networks = build(config, observation_size=5, action_size=2)
+    actor, critic = networks.init(jax.random.PRNGKey(0))
+    rng = np.random.default_rng(0)
+    observation, action = rng.normal(size=(64, 5)).astype("f"), rng.uniform(-1, 1, (64, 2)).astype("f")
+    distribution = networks.actions(actor, observation)
+    return np.concatenate(distribution, axis=-1), np.asarray(networks.critic.apply(critic, observation, action))
+
+
+@pytest.mark.parametrize(("design", "same"), [("j", True), ("k", True), ("m", True), ("l", False), ("c", False)])
+def test_scalers_that_a_normalisation_follows_leave_the_function_alone(design, same):
+    before, after = outputs(None), outputs(design)
+    for one, other in zip(before, after, strict=True):
+        assert np.allclose(one, other, atol=1e-5) == same
+
+
+def test_a_design_is_refused_where_its_part_is_missing():
+    with pytest.raises(InputError, match=r"'e' .* does not apply to preset 'simba'.*Categorical"):
+        presets.preset("simba", "e")
+    with pytest.raises(InputError, match="does not apply to preset 'sac'"):
+        presets.preset("sac", "a")
+    with pytest.raises(InputError, match="unknown design 'z'; designs are a, b"):
+        presets.preset("paper", "z")
+
+
+def test_a_design_keeps_the_rest_of_its_preset():
+    config = presets.preset("release", "j")
+    assert config.critic.architecture.head_bias
+    assert (config.preset, config.design) == ("release", "j")
+
+
+def test_simba_plus_is_simba_with_the_critic_and_rewards_of_simbav2():
+    differs = presets.difference(presets.preset("simba-plus"), presets.preset("simba"))
+    assert set(differs) == {
+        *("preset", "value", "value.low", "value.high", "value.atoms"),
+        *("rewards", "rewards.bound", "rewards.epsilon"),
+    }
+
+
+@pytest.mark.parametrize("name", ["ddpg-simbav2", "ddpg-simba", "ddpg-mlp"])
+def test_ddpg_has_no_temperature(name):
+    config = override(presets.preset(name), {**TINY, "critic.members": 1})
+    assert build(config, 3, 2).temperature is None
