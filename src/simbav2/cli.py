@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from simbav2 import __version__, presets
-from simbav2.config import leaves
+from simbav2.config import leaves, override
 from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import InputError
 
 DEFAULT_TASK = "dmc/walker-stand"
-_TRAIN_OPTIONS = ("preset", "design", "stop-after", "out", "overwrite", "help")
+_TRAIN_OPTIONS = ("preset", "design", "seeds", "stop-after", "out", "overwrite", "help")
 STOPPED = 130  # the shell's status for Ctrl-C
 
 
@@ -69,7 +69,7 @@ def _parser() -> Parser:
         "train", _train, "train an agent: live progress, evaluations, checkpoints, a report", epilog=_SETTINGS
     )
     train.usage = (
-        "simbav2 train TASK [--preset NAME] [--design X] [--seed K] [--env-steps N] [--out DIR] "
+        "simbav2 train TASK [--preset NAME] [--design X] [--seed K | --seeds K K ...] [--env-steps N] [--out DIR] "
         "[--section.field VALUE ...]"
     )
     train.add_argument(
@@ -89,6 +89,13 @@ def _parser() -> Parser:
         "--design",
         metavar="X",
         help="make one change of the paper's design study to the preset: a to m, see `simbav2 presets`",
+    )
+    train.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        metavar="K",
+        help="several runs side by side, each on its own share of the cores; with --out in DIR/seed-K",
     )
     train.add_argument(
         "--stop-after",
@@ -144,6 +151,12 @@ def _parser() -> Parser:
     )
     assets.add_argument("--json", action="store_true", help="print facts as JSON")
 
+    bench = command(
+        "bench", _bench, "measure how fast it is here: updates, the loop around them, memory, start-up"
+    )
+    bench.add_argument("--quick", action="store_true", help="fewer cases and rounds: about a minute")
+    bench.add_argument("--json", action="store_true", help="print facts as JSON")
+
     doctor = command("doctor", _doctor, "tell what is installed, what works here, and how to mend the rest")
     doctor.add_argument("--json", action="store_true", help="print facts as JSON")
     return top
@@ -190,12 +203,37 @@ def _print_json(data: Any) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
+    if options.seeds:
+        return _train_seeds(options)
     from simbav2.agent import SimbaV2
     from simbav2.training import run
 
     agent = SimbaV2(options.task, preset=options.preset, design=options.design, **options.settings)
     folder = options.out or run.default_folder(agent.config)
     return _conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
+
+
+def _train_seeds(options: argparse.Namespace) -> int:
+    """A `simbav2 train` per seed; the worst exit status is ours."""
+    if "seed" in options.settings:
+        raise InputError("--seed and --seeds were both given; expected one of them")
+    if len(set(options.seeds)) < len(options.seeds):
+        raise InputError(f"--seeds names a seed twice: {' '.join(map(str, options.seeds))}")
+    override(presets.preset(options.preset, options.design), options.settings)  # bad settings are told once
+
+    from simbav2.training import seeds
+
+    common = [options.task, "--preset", options.preset]
+    common += ["--design", options.design] if options.design else []
+    common += ["--stop-after", str(options.stop_after)] if options.stop_after else []
+    common += ["--overwrite"] if options.overwrite else []
+    common += [f"--{name}={value}" for name, value in options.settings.items()]
+
+    def run(seed: int) -> seeds.Run:
+        out = ["--out", str(options.out / f"seed-{seed}")] if options.out else []
+        return seeds.Run(seed, (*common, "--seed", str(seed), *out))
+
+    return max(seeds.train([run(seed) for seed in options.seeds]).values())
 
 
 def _resume(options: argparse.Namespace) -> int:
@@ -371,6 +409,16 @@ def _install(source: str | None) -> Path:
     ) as bar:
         download = bar.add_task("", total=None)
         return assets.install(source, lambda done, total: bar.update(download, completed=done, total=total))
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from simbav2 import bench
+
+    result = bench.run(bench.QUICK if options.quick else bench.FULL)
+    if options.json:
+        return _print_json(result)
+    print(bench.table(result))
+    return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
