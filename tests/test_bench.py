@@ -20,7 +20,7 @@ def test_work_is_that_of_the_multiplies_inside_loops_too():
 
 
 def test_work_of_one_update():
-    # Per sample and critic, with cheetah-run's 17 + 6 inputs and the shift: 24*512 + 4 * 512*2048 + 512*512 + 512*101.
+    # cheetah-run has 17 observations and 6 actions; the shift adds one input.
     critic = 2 * 256 * (24 * 512 + 4 * 512 * 2048 + 512 * 512 + 512 * 101)
     # Forward three times (actor, target, critic), back to the action once, back to the weights once.
     first = 2 * 256 * 24 * 512

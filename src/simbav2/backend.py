@@ -7,14 +7,18 @@ Flags are read once, when JAX first touches a device: a program that has compute
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
 # One pass over memory writes both moments of Adam, instead of one pass each (docs/performance.md).
 _FLAGS = ("--xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true",)
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-CACHE_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
+
+_jax_config: Any = jax.config
+wait: Callable[[Any], Any] = jax.block_until_ready
 
 
 def merged(given: str, flags: tuple[str, ...] = _FLAGS) -> str:
@@ -29,11 +33,16 @@ def cache_folder() -> Path:
     return Path(root) / "simbav2" / "compiled"
 
 
-def _keep_compiled_programs() -> None:
-    if CACHE_VARIABLE in os.environ or jax.config.jax_compilation_cache_dir is not None:
-        return
-    jax.config.update("jax_compilation_cache_dir", str(cache_folder()))
+def compiled_folder() -> str | None:
+    """The folder that JAX keeps compiled programs in at present."""
+    folder: str | None = _jax_config.jax_compilation_cache_dir
+    return folder
+
+
+def keep_compiled(folder: str | None) -> None:
+    _jax_config.update("jax_compilation_cache_dir", folder)
 
 
 os.environ["XLA_FLAGS"] = merged(os.environ.get("XLA_FLAGS", ""))
-_keep_compiled_programs()
+if compiled_folder() is None:  # JAX_COMPILATION_CACHE_DIR would be there already
+    keep_compiled(str(cache_folder()))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 
-from simbav2 import presets
+from simbav2 import backend, presets
 from simbav2.agent import SimbaV2
+from simbav2.backend import wait
 from simbav2.config import Config, override
 from simbav2.envs.tasks import SUITES, Task, tasks
 from simbav2.envs.vector import Step
@@ -117,7 +119,7 @@ def multiplied(jaxpr: Any) -> float:
             inner = float(np.prod([left[axis] for axis in contracted]))
             total += 2 * inner * float(np.prod(equation.outvars[0].aval.shape))
         times = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
-        total += times * sum(multiplied(inner) for inner in jax.core.jaxprs_in_params(equation.params))
+        total += times * sum(multiplied(inner) for inner in jaxprs_in_params(equation.params))
     return total
 
 
@@ -150,7 +152,7 @@ class Program:
     def milliseconds(self) -> float:
         start = time.perf_counter()
         self.state, metrics = self.learner.learn(self.state, *self.inputs)
-        jax.block_until_ready((self.state, metrics))
+        wait((self.state, metrics))
         return 1000 * (time.perf_counter() - start)
 
 
@@ -158,11 +160,11 @@ def multiply() -> Callable[[], float]:
     """A function that multiplies once and returns GFLOP/s."""
     square = jnp.ones((SQUARE, SQUARE))
     program = jax.jit(jnp.matmul)
-    jax.block_until_ready(program(square, square))
+    wait(program(square, square))
 
     def speed() -> float:
         start = time.perf_counter()
-        jax.block_until_ready(program(square, square))
+        wait(program(square, square))
         return 2 * SQUARE**3 / 1e9 / (time.perf_counter() - start)
 
     return speed
@@ -198,17 +200,17 @@ class Stopwatch:
     """Adds up the milliseconds spent in methods of objects, by name."""
 
     def __init__(self) -> None:
-        self.spent: Counter[str] = Counter()
+        self.spent: dict[str, float] = defaultdict(float)
 
-    def watch(self, thing: Any, method: str, name: str, wait: bool = False) -> None:
-        """Count `thing.method` under `name`; with `wait`, until the device is done."""
+    def watch(self, thing: Any, method: str, name: str, done: bool = False) -> None:
+        """Count `thing.method` under `name`; with `done`, until the device is done."""
         inner = getattr(thing, method)
 
         def timed(*arguments: Any, **named: Any) -> Any:
             start = time.perf_counter()
             result = inner(*arguments, **named)
-            if wait:
-                jax.block_until_ready(result)
+            if done:
+                wait(result)
             self.spent[name] += 1000 * (time.perf_counter() - start)
             return result
 
@@ -217,7 +219,8 @@ class Stopwatch:
 
 def trained_a_little(width: int) -> tuple[SimbaV2, Loop]:
     """An agent of the preset `paper` past its warm-up, with everything compiled."""
-    agent = SimbaV2(TASK.id, preset="paper", **{"critic.width": width, "warmup_decisions": 300})
+    settings: dict[str, Any] = {"critic.width": width, "warmup_decisions": 300}
+    agent = SimbaV2(TASK.id, preset="paper", **settings)
     loop = Loop(agent)
     for _ in range(303):
         loop.step()
@@ -231,8 +234,8 @@ def split(agent: SimbaV2, loop: Loop, decisions: int) -> LoopSplit:
     watch.watch(agent.envs, "step", "env")
     watch.watch(agent.replay, "add", "replay")
     watch.watch(agent.replay, "sample", "replay")
-    watch.watch(agent.learner, "learn", "update", wait=True)
-    jax.block_until_ready(agent.state)
+    watch.watch(agent.learner, "learn", "update", done=True)
+    wait(agent.state)
     start = time.perf_counter()
     for _ in range(decisions):
         loop.step()
@@ -241,7 +244,15 @@ def split(agent: SimbaV2, loop: Loop, decisions: int) -> LoopSplit:
     assert agent.config.action_repeat is not None
     logging = _logging_ms(agent, loop) / (agent.config.schedule.log_every / agent.config.action_repeat)
     other = total / decisions - sum(each.values()) + logging
-    return LoopSplit(TASK.id, agent.config.critic.width, *each.values(), other_ms=other)
+    return LoopSplit(
+        task=TASK.id,
+        width=agent.config.critic.width,
+        env_ms=each["env"],
+        act_ms=each["act"],
+        replay_ms=each["replay"],
+        update_ms=each["update"],
+        other_ms=other,
+    )
 
 
 def _logging_ms(agent: SimbaV2, loop: Loop) -> float:
@@ -275,7 +286,8 @@ def _median_ms(call: Callable[[], object], times: int) -> float:
 def sample_ms() -> float:
     """Two batches from a replay of 100,000 transitions."""
     replay = Replay(100_000, TASK.observation_size, TASK.action_size)
-    observation, action = np.zeros((1, TASK.observation_size)), np.zeros((1, TASK.action_size))
+    observation = np.zeros((1, TASK.observation_size), np.float32)
+    action = np.zeros((1, TASK.action_size), np.float32)
     nothing = np.zeros(1)
     for decision in range(100_000):
         ended = np.array([decision % 500 == 499])
@@ -302,13 +314,13 @@ def _process_seconds(*arguments: str) -> float:
 @contextmanager
 def _empty_cache() -> Iterator[None]:
     """Compiled programs are kept in a folder of their own, so that the first compilation is one."""
-    before = jax.config.jax_compilation_cache_dir
+    before = backend.compiled_folder()
     with tempfile.TemporaryDirectory() as folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
+        backend.keep_compiled(folder)
         try:
             yield
         finally:
-            jax.config.update("jax_compilation_cache_dir", before)
+            backend.keep_compiled(before)
 
 
 def run(plan: Plan = FULL) -> dict[str, Any]:
@@ -319,7 +331,7 @@ def run(plan: Plan = FULL) -> dict[str, Any]:
         loops, acts, evaluations = [], [], []
         for width, decisions in plan.loops.items():
             agent, loop = trained_a_little(width)
-            jax.block_until_ready(agent.state)
+            wait(agent.state)
             acts.append(act_ms(agent, loop))
             evaluations.append(evaluation_ms(agent))
             loops.append(split(agent, loop, decisions))
