@@ -145,8 +145,8 @@ class Program:
         self.learner = Learner(config, TASK.observation_size, TASK.action_size)
         self.state = self.learner.init(jax.random.PRNGKey(0))
         self.inputs = experience(case.updates, config.replay.batch_size)
-        traced = jax.make_jaxpr(self.learner._learn)(self.state, *self.inputs)
-        self.gflop = multiplied(traced.jaxpr) / 1e9 / case.updates
+        traced = self.learner.learn.trace(self.state, *self.inputs)
+        self.gflop = multiplied(traced.jaxpr.jaxpr) / 1e9 / case.updates
         self.first_seconds = self.milliseconds() / 1000  # compilation included
 
     def milliseconds(self) -> float:
@@ -284,12 +284,12 @@ def _median_ms(call: Callable[[], object], times: int) -> float:
 
 
 def sample_ms() -> float:
-    """Two batches from a replay of 100,000 transitions."""
-    replay = Replay(100_000, TASK.observation_size, TASK.action_size)
+    """Two batches from a replay of 20,000 transitions."""
+    replay = Replay(20_000, TASK.observation_size, TASK.action_size)
     observation = np.zeros((1, TASK.observation_size), np.float32)
     action = np.zeros((1, TASK.action_size), np.float32)
     nothing = np.zeros(1)
-    for decision in range(100_000):
+    for decision in range(20_000):
         ended = np.array([decision % 500 == 499])
         replay.add(observation, action, Step(observation, observation, nothing, ended & False, ended, nothing))
     rng = np.random.default_rng(0)
@@ -308,7 +308,7 @@ def replay_bytes() -> dict[str, float]:
 
 def _process_seconds(*arguments: str) -> float:
     call = [sys.executable, *arguments]
-    return _median_ms(lambda: subprocess.run(call, check=True, stdout=subprocess.DEVNULL), 5) / 1000
+    return _median_ms(lambda: subprocess.run(call, check=True, stdout=subprocess.DEVNULL), 3) / 1000
 
 
 @contextmanager
