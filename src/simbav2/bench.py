@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxprs_in_params
+from rich.console import Console
 
 from simbav2 import backend, presets
 from simbav2.agent import SimbaV2
@@ -257,7 +258,7 @@ def split(agent: SimbaV2, loop: Loop, decisions: int) -> LoopSplit:
 
 def _logging_ms(agent: SimbaV2, loop: Loop) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(Path(folder), agent, Display(Status("", 0, 1)))
+        recorder = Recorder(Path(folder), agent, Display(Status("", 0, 1), Console(quiet=True)))
         recorder.create(None)
         return _median_ms(lambda: recorder.progress([], loop.metrics), 5)
 
