@@ -11,6 +11,7 @@ ROOT = Path(simbav2.__file__).parent
 LAYERS = [
     "errors",
     "types",
+    "backend",
     "envs",
     "config",
     "presets",
@@ -76,8 +77,8 @@ HOMES = {
     "losses.py": {"Return", "ReturnAndCloning", "Cloning"},
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
-# `analysis` and `bench` are about systems: they name those they compare.
-ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py"}
+# `analysis` and `bench` are about systems: they name those they compare. A command is called like its preset.
+ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py"}
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():

@@ -105,7 +105,9 @@ def test_without_a_network_one_line_says_what_to_do(server, monkeypatch, capsys)
 def test_the_command_fetches_all_nine(server, capsys):
     # One of them has a sum that this small file does not have.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simbav2.cli.D4RL", {name: row for name, row in catalog.D4RL.items() if row.sha256 is None})
+        patch.setattr(
+            "simbav2.cli.offline.D4RL", {name: row for name, row in catalog.D4RL.items() if row.sha256 is None}
+        )
         assert main(["offline", "--download"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 8
     assert len(server.asked) == 8

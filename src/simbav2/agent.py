@@ -65,7 +65,7 @@ class SimbaV2:
         self.task = task
         self.source = source
         self.learner = Learner(config, task.observation_size, task.action_size)
-        self._measures = jax.jit(partial(diagnostics.measures, self.learner.networks))
+        self._measures = jax.jit(partial(diagnostics.measures, self.learner))
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)

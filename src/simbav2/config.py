@@ -130,6 +130,9 @@ class Cloning:
     """The actor imitates the actions of the batch and seeks nothing else."""
 
 
+Objective = Return | ReturnAndCloning | Cloning
+
+
 @dataclass(frozen=True)
 class Categorical:
     """Returns as a distribution over evenly spaced atoms, learned by cross entropy."""
@@ -247,7 +250,7 @@ class Config:
     actor: Actor = Actor()
     critic: Critic = Critic()
     policy: Gaussian | Deterministic = Gaussian()
-    objective: Return | ReturnAndCloning | Cloning = Return()
+    objective: Objective = Return()
     value: Categorical | Scalar = Categorical()
     rewards: RewardScaling | RawRewards = RewardScaling()
     target: SoftTarget | HardTarget = SoftTarget()

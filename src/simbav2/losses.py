@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from simbav2.config import Cloning, Return, ReturnAndCloning
+from simbav2.config import Cloning, Objective, Return, ReturnAndCloning
 from simbav2.networks.build import Networks
 from simbav2.networks.values import Ahead
 from simbav2.types import Array, Params, Transition
@@ -28,7 +28,7 @@ def actor_loss(
     temperature: Array | None,
     batch: Transition,
     key: Array,
-    objective: Return | ReturnAndCloning | Cloning,
+    objective: Objective,
     share: Array | float,
 ) -> tuple[Array, ActorOutcome]:
     """E[alpha log pi(a|o) - min Q(o, a)], with `share` of what the objective adds about the batch's actions."""

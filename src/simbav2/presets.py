@@ -119,6 +119,7 @@ PRESETS = {
     "cloning": Preset(cloning, "imitation of recorded data alone: the floor that offline learning is to beat"),
 }
 DEFAULT = "release"  # by measurement: docs/results.md
+FOR_DATA = "offline"  # the default where there is recorded data
 
 
 class Design(NamedTuple):

@@ -27,7 +27,7 @@ def make_agent(
     file: Path | None = None,
     task: str | None = None,
     then_online: int = 0,
-    preset: str = "offline",
+    preset: str = presets.FOR_DATA,
     design: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> SimbaV2:
