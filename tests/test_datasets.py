@@ -215,13 +215,13 @@ def test_a_data_set_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
     ],
 )
 def test_scores_follow_the_reference_returns(name, total, score):
-    assert catalog.find(name).score(total) == pytest.approx(score, abs=1e-6)
+    assert catalog.find(name).robot.score(total) == pytest.approx(score, abs=1e-6)
 
 
 def test_the_nine_data_sets_have_their_files():
     assert len(catalog.D4RL) == 9
     assert catalog.find("d4rl/walker2d-medium-replay-v2").file == "walker2d_medium_replay-v2.hdf5"
-    assert catalog.find("d4rl/walker2d-medium-replay-v2").task == "mujoco/Walker2d-v4"
+    assert catalog.find("d4rl/walker2d-medium-replay-v2").robot.task == "mujoco/Walker2d-v4"
 
 
 def test_the_checker_reports_facts_and_problems(tmp_path):

@@ -1,8 +1,4 @@
-"""The D4RL data sets of the paper: one row each, and how their scores are counted. Imports nothing heavy.
-
-The data was recorded in gym's v2 environments. Their observations, rewards and ends of episodes are those of
-Gymnasium's v4, which policies are evaluated in; the physics is a later MuJoCo's.
-"""
+"""The D4RL data sets of the paper, where their files come from and where they go. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simbav2 import cache
+from simbav2.envs.d4rl import ROBOTS, Robot
 from simbav2.envs.tasks import Task
 from simbav2.errors import InputError, nearest
 
@@ -23,9 +20,7 @@ MIRRORS = (  # folders that hold the files by their names; the first is D4RL's o
 @dataclass(frozen=True)
 class Dataset:
     id: str
-    task: str
-    random: float  # the return of a random policy, which scores 0
-    expert: float  # the return that scores 100
+    robot: Robot
     sha256: str | None  # of its file; D4RL publishes none, so `download` keeps that of the first download
 
     @property
@@ -39,26 +34,15 @@ class Dataset:
         """Where its file is kept."""
         return cache.folder("d4rl") / self.file
 
-    def score(self, total: float) -> float:
-        return 100 * (total - self.random) / (self.expert - self.random)
 
-
-# fmt: off
-_ROBOTS = (
-    # name          task                      random        expert
-    ("halfcheetah", "mujoco/HalfCheetah-v4", -280.178953,  12135.0),
-    ("hopper",      "mujoco/Hopper-v4",       -20.272305,   3234.3),
-    ("walker2d",    "mujoco/Walker2d-v4",       1.629008,   4592.3),
-)
-# fmt: on
 _SUMS = {  # as several groups have independently noted of the file on D4RL's own host
     "d4rl/hopper-medium-v2": "5bdf1bc4a713c82941de44633df669b36c89850b652a25985166796d25cf71a0",
 }
 D4RL = {
-    name: Dataset(name, task, random, expert, _SUMS.get(name))
-    for robot, task, random, expert in _ROBOTS
+    name: Dataset(name, robot, _SUMS.get(name))
+    for kind, robot in ROBOTS.items()
     for level in LEVELS
-    for name in [f"d4rl/{robot}-{level}-v2"]
+    for name in [f"d4rl/{kind}-{level}-v2"]
 }
 
 
@@ -73,4 +57,4 @@ def find(name: str) -> Dataset:
 
 def normalized(name: str | None, task: Task, score: float) -> float | None:
     """D4RL's score for its own data sets, the benchmark's for everything else."""
-    return D4RL[name].score(score) if name in D4RL else task.normalized(score)
+    return D4RL[name].robot.score(score) if name in D4RL else task.normalized(score)

@@ -68,7 +68,7 @@ def _name(source: str) -> str:
 
 def _task(source: str, opened: Source) -> str:
     if source in catalog.D4RL:
-        return catalog.D4RL[source].task
+        return catalog.D4RL[source].robot.task
     if opened.task is None:
         raise InputError(f"{source} does not say which environment it was recorded in; give --task")
     return opened.task
