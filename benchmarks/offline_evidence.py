@@ -1,32 +1,79 @@
 """The offline results of docs/results.md, from nothing: `python benchmarks/offline_evidence.py [FOLDER]`.
 
 Trains a `quick` agent on two tasks, mixes its checkpoints to data, learns from them (SimbaV2 and cloning alone,
-two seeds each), and goes on online on the Hopper data. What is already in FOLDER is not made again, so that it can
-be stopped at any time. Then writes results/offline.csv and the figure.
+two seeds each), and goes on online on the Hopper data. What is already in FOLDER is not made again and what was
+begun goes on, so that it can be stopped at any time. Then writes results/offline.csv, the figure and the tables.
 """
 
 import csv
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from simbav2.analysis.runs import read_run
+from simbav2.analysis.scores import Curve, run_curve
+from simbav2.config import from_json
+from simbav2.datasets.check import examine
+
 ROOT = Path(__file__).parent.parent
-TASKS = {"hopper": "mujoco/Hopper-v4", "cartpole": "dmc/cartpole-swingup"}
+TASKS = {"hopper": "mujoco/Hopper-v4", "walker": "dmc/walker-walk"}
 LEVELS = ("medium-expert", "medium-replay")
-TRANSITIONS = 50_000  # of a mixture; a replay is as long as it is
-PASSES = {"medium-expert": 25, "medium-replay": 100}  # about 5,000 updates each
-ONLINE = 10_000
 SEEDS = (0, 1)
-SMALL = [  # widths and learning rates of `quick`
-    *("--actor.width", "64", "--learning-rate.initial", "1e-3", "--learning-rate.final", "1e-5"),
-    *("--updates-per-decision", "1", "--schedule.evaluate-every", "2000"),
+MAKER = [
+    "--preset",
+    "quick",
+    "--env-steps",
+    "60000",
+    "--updates-per-decision",
+    "1",
+    "--schedule.checkpoint-every",
+    "5000",
+    "--keep",
+    "20",
 ]
-SYSTEMS = {"offline": ["--critic.width", "64"], "cloning": []}
+TRANSITIONS = 100_000  # of a mixture; a replay is as long as it is
+UPDATES = 8_000
+ONLINE = 10_000
+SYSTEMS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
+# Smaller networks, fewer passes and a higher learning rate than the preset's; the same for both systems.
+SMALL = [
+    "--actor.width",
+    "64",
+    "--learning-rate.initial",
+    "3e-4",
+    "--learning-rate.final",
+    "1e-5",
+    "--updates-per-decision",
+    "1",
+    "--schedule.evaluate-every",
+    "1000",
+    "--schedule.evaluation-episodes",
+    "20",
+]
+CRITIC = {"offline": ["--critic.width", "64"], "cloning": []}
+
+
+class Case(NamedTuple):
+    name: str
+    level: str
+    system: str
+    seed: int
+
+    def data(self, folder: Path) -> Path:
+        return folder / f"{self.name}-{self.level}.hdf5"
+
+    def run(self, folder: Path) -> Path:
+        return folder / f"{self.name}-{self.level}-{self.system}-s{self.seed}"
+
+
+CASES = [
+    Case(*each) for seed in SEEDS for each in [(n, lv, s, seed) for n in TASKS for lv in LEVELS for s in SYSTEMS]
+]
 
 
 def simbav2(*words: object) -> None:
@@ -37,60 +84,43 @@ def simbav2(*words: object) -> None:
 def make_data(folder: Path, name: str) -> None:
     run = folder / name
     if not (run / "summary.json").exists():
-        kept = ("--schedule.checkpoint-every", 5_000, "--schedule.keep", 20)
-        simbav2("train", TASKS[name], "--preset", "quick", "--out", run, "--overwrite", *kept)
+        simbav2("train", TASKS[name], *MAKER, "--out", run, "--auto-resume")
     for level in LEVELS:
-        file = data_file(folder, name, level)
+        file = Case(name, level, "", 0).data(folder)
         if not file.exists():
             simbav2("dataset", run, "--mix", level, "--transitions", TRANSITIONS, "--out", file)
 
 
-def data_file(folder: Path, name: str, level: str) -> Path:
-    return folder / f"{name}-{level}.hdf5"
-
-
-def run_folder(folder: Path, name: str, level: str, system: str, seed: int) -> Path:
-    return folder / f"{name}-{level}-{system}-s{seed}"
-
-
-def learn(folder: Path, name: str, level: str, system: str, seed: int) -> None:
+def learn(folder: Path, case: Case) -> None:
     """Offline, and on the Hopper data online after it; the offline part is the same either way."""
-    run = run_folder(folder, name, level, system, seed)
-    if (run / "summary.json").exists():
+    if (case.run(folder) / "summary.json").exists():
         return
-    online = ONLINE if (name, system) == ("hopper", "offline") else 0
-    settings = [*SMALL, *SYSTEMS[system], "--data.passes", PASSES[level], "--seed", seed, "--then-online", online]
+    online = ONLINE if (case.name, case.system) == ("hopper", "offline") else 0
+    passes = UPDATES * 256 / examine(case.data(folder))["transitions"]
+    words = [*SMALL, *CRITIC[case.system], "--data.passes", passes, "--seed", case.seed, "--then-online", online]
     simbav2(
-        *("offline", data_file(folder, name, level), "--preset", system, "--out", run, "--overwrite"), *settings
+        *("offline", case.data(folder), "--preset", case.system, "--out", case.run(folder), "--auto-resume"),
+        *words,
     )
 
 
-def offline_updates(run: Path) -> int:
-    """The step at which a run has learned all it is to learn from data alone."""
-    config = json.loads((run / "config.json").read_text())
-    data = config["data"]
-    return int(-(-data["passes"] * data["transitions"] / config["replay"]["batch_size"] // 10) * 10)
+class Result(NamedTuple):
+    curve: Curve
+    turn: int  # the step at which it has learned all it is to learn from data alone
+
+    @property
+    def offline(self) -> float:
+        """The return after learning from data alone."""
+        return float(self.curve.mean[self.curve.env_step == self.turn][0])
+
+    @property
+    def online(self) -> np.ndarray:
+        return self.curve.mean[self.curve.env_step > self.turn]
 
 
-def curve(run: Path) -> dict[int, float]:
-    """Step -> mean return of its evaluation episodes."""
-    totals: dict[int, list[float]] = {}
-    with open(run / "evaluations.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            totals.setdefault(int(row["env_step"]), []).append(float(row["return"]))
-    return {step: float(np.mean(values)) for step, values in totals.items()}
-
-
-def mean_return(file: Path) -> float:
-    from simbav2.datasets.check import examine
-
-    return float(examine(file)["return"]["mean"])
-
-
-def finished(folder: Path) -> list[tuple[str, str, str, int, Path]]:
-    every = [(n, lv, system, seed) for n in TASKS for lv in LEVELS for system in SYSTEMS for seed in SEEDS]
-    runs = [(*each, run_folder(folder, *each)) for each in every]
-    return [each for each in runs if (each[-1] / "summary.json").exists()]
+def result(run: Path) -> Result:
+    read = read_run(run)
+    return Result(run_curve(read, "return"), from_json(dict(read.config)).offline_updates)
 
 
 def write_results(folder: Path) -> None:
@@ -99,28 +129,54 @@ def write_results(folder: Path) -> None:
     with open(ROOT / "results" / "offline.csv", "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["task", "data", "data_return", "system", "seed", "phase", "step", "return"])
-        for name, level, system, seed, run in finished(folder):
-            data_return = round(mean_return(data_file(folder, name, level)), 1)
-            for step, total in curve(run).items():
-                online = step - offline_updates(run)
-                phase = ("offline", step) if online <= 0 else ("online", online)
-                out.writerow([TASKS[name], level, data_return, system, seed, *phase, round(total, 1)])
+        for case in CASES:
+            found, data = result(case.run(folder)), data_return(folder, case)
+            for step, total in zip(found.curve.env_step, found.curve.mean, strict=True):
+                phase = ("offline", int(step)) if step <= found.turn else ("online", int(step) - found.turn)
+                out.writerow([TASKS[case.name], case.level, round(data, 1), *case[2:], *phase, round(total, 1)])
+
+
+def data_return(folder: Path, case: Case) -> float:
+    return float(examine(case.data(folder))["return"]["mean"])
+
+
+def print_tables(folder: Path) -> None:
+    print(
+        "| data | episodes | mean return of the data | cloning alone | SimbaV2 + cloning |\n|---|---|---|---|---|"
+    )
+    for name in TASKS:
+        for level in LEVELS:
+            facts = examine(Case(name, level, "", 0).data(folder))
+            cells = [f"{TASKS[name]} {level} ({facts['transitions']:,})", f"{facts['episodes']:,}"]
+            cells.append(f"{facts['return']['mean']:.0f}")
+            for system in ("cloning", "offline"):
+                finals = [result(Case(name, level, system, seed).run(folder)).offline for seed in SEEDS]
+                cells.append(" / ".join(f"{final:.0f}" for final in finals))
+            print(f"| {' | '.join(cells)} |")
+    print(
+        "\n| data | seed | offline | lowest of the 10 evaluations online | share | last |\n|---|---|---|---|---|---|"
+    )
+    for level in LEVELS:
+        for seed in SEEDS:
+            found = result(Case("hopper", level, "offline", seed).run(folder))
+            low = found.online.min()
+            share = f"{low / found.offline:.0%}"
+            print(f"| {level} | {seed} | {found.offline:.0f} | {low:.0f} | {share} | {found.online[-1]:.0f} |")
 
 
 def draw(folder: Path) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(10, 6.5), layout="constrained")
     places = {(n, lv): axes[row, column] for row, n in enumerate(TASKS) for column, lv in enumerate(LEVELS)}
-    for name, level, system, seed, run in finished(folder):
-        axis = places[name, level]
-        steps, totals = zip(*curve(run).items(), strict=True)
-        label = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}[system] if seed == 0 else None
-        color = {"offline": "C0", "cloning": "C1"}[system]
-        axis.plot(steps, totals, color=color, label=label, linewidth=1.5, alpha=0.9)
-        if system == "offline" and steps[-1] > offline_updates(run) and seed == 0:
-            axis.axvline(offline_updates(run), color="0.4", linestyle=":", linewidth=1)
-            axis.text(offline_updates(run), 0.02, " online", transform=axis.get_xaxis_transform(), color="0.4")
+    for case in CASES:
+        axis, found = places[case.name, case.level], result(case.run(folder))
+        color = {"offline": "C0", "cloning": "C1"}[case.system]
+        label = SYSTEMS[case.system] if case.seed == 0 else None
+        axis.plot(found.curve.env_step, found.curve.mean, color=color, label=label, linewidth=1.5, alpha=0.9)
+        if len(found.online) and case.seed == 0:
+            axis.axvline(found.turn, color="0.4", linestyle=":", linewidth=1)
+            axis.text(found.turn, 0.02, " online", transform=axis.get_xaxis_transform(), color="0.4")
     for (name, level), axis in places.items():
-        total = mean_return(data_file(folder, name, level))
+        total = data_return(folder, Case(name, level, "", 0))
         axis.axhline(total, color="0.6", linestyle="--", linewidth=1, label="mean of the data")
         axis.set(title=f"{TASKS[name]}, {level}", xlabel="updates, then simulator steps", ylabel="return")
         axis.grid(alpha=0.3)
@@ -132,13 +188,11 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/offline-evidence")
     for name in TASKS:
         make_data(folder, name)
-    for seed in SEEDS:
-        for name in TASKS:
-            for level in LEVELS:
-                for system in SYSTEMS:
-                    learn(folder, name, level, system, seed)
+    for case in CASES:
+        learn(folder, case)
     write_results(folder)
     draw(folder)
+    print_tables(folder)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""D4RL's files: fetched into the cache, going on where a download broke off, and checked ever after.
-
-D4RL publishes no sums. Where `catalog` has none, the sum of the first download is kept beside the file; later
-changes are noticed, a wrong file from the start is not.
-"""
+"""D4RL's files: fetched into the cache, going on where a download broke off, and checked ever after."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from simbav2.datasets import catalog, hdf5
+from simbav2.datasets import catalog
 from simbav2.datasets.catalog import Dataset
 from simbav2.errors import InputError
 
@@ -31,12 +27,10 @@ def cached(dataset: Dataset) -> Path:
             f"{dataset.id} is not in {path.parent}; fetch it with `simbav2 offline {dataset.id} --download`, "
             f"or pass --data {dataset.file}"
         )
-    beside = _sum_file(path)
-    expected = dataset.sha256 or (beside.read_text().split()[0] if beside.is_file() else None)
-    if expected is None:
-        _keep_sum(path)
-    elif sha256(path) != expected:
-        raise InputError(f"{path} is damaged: its SHA-256 is not {expected[:12]}...; remove it and fetch it again")
+    if sha256(path) != dataset.sha256:
+        raise InputError(
+            f"{path} is damaged: its SHA-256 is not {dataset.sha256[:12]}...; remove it and fetch it again"
+        )
     return path
 
 
@@ -48,18 +42,20 @@ def fetch(dataset: Dataset, progress: Progress | None = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     failures = []
     for mirror in catalog.MIRRORS:
-        partial = path.with_name(f".{path.name}.{urlsplit(mirror).hostname}.part")
+        host = urlsplit(mirror).hostname
+        partial = path.with_name(f".{path.name}.{host}.part")
         try:
             _download(mirror + dataset.file, partial, progress)
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()  # it is a response, too
-            failures.append(f"{urlsplit(mirror).hostname}: {getattr(error, 'reason', None) or error}")
+            failures.append(f"{host}: {getattr(error, 'reason', None) or error}")
             continue
-        _check(partial, dataset, mirror)
-        os.replace(partial, path)
-        _keep_sum(path)
-        return path
+        if sha256(partial) == dataset.sha256:
+            os.replace(partial, path)
+            return path
+        partial.unlink()
+        failures.append(f"{host}: another file, its SHA-256 is not {dataset.sha256[:12]}...")
     raise InputError(
         f"{dataset.id} could not be downloaded ({'; '.join(failures)}); check the network and try again, which "
         f"goes on where it broke off, or get {dataset.file} elsewhere and pass --data FILE"
@@ -93,23 +89,3 @@ def _download(url: str, partial: Path, progress: Progress | None) -> None:
                 progress(done, total)
     if total is not None and done != total:
         raise ConnectionError(f"broke off after {done:,} of {total:,} bytes")
-
-
-def _check(partial: Path, dataset: Dataset, mirror: str) -> None:
-    """Only a readable file of the right content is kept."""
-    try:
-        if dataset.sha256 is not None and sha256(partial) != dataset.sha256:
-            raise InputError(f"its SHA-256 is not {dataset.sha256[:12]}...")
-        with hdf5.opened(partial):
-            pass
-    except InputError as error:
-        partial.unlink()
-        raise InputError(f"{mirror}{dataset.file} is not {dataset.id}: {error}") from error
-
-
-def _sum_file(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
-def _keep_sum(path: Path) -> None:
-    _sum_file(path).write_text(f"{sha256(path)}  {path.name}\n")
