@@ -43,8 +43,8 @@ def load(path: Path) -> None:
         seconds, grown = time.perf_counter() - began, _peak() - before
         arrays = sum(column.nbytes for column in source.columns.values())
     print(
-        f"{path.stem:<12}{seconds:.2f} s, {grown / 1e6:.0f} MB more at the peak, {replay.nbytes / 1e6:.0f} MB kept;"
-        f" the file's arrays have {arrays / 1e6:.0f} MB: {grown / arrays:.2f} times"
+        f"{path.stem:<12}{seconds:.2f} s, {grown / 1e6:.0f} MB more at its peak, {replay.nbytes / 1e6:.0f} MB kept"
+        f"; the file's arrays have {arrays / 1e6:.0f} MB: {grown / arrays:.2f} times"
     )
 
 

@@ -231,8 +231,8 @@ class SimbaV2:
         return np.asarray(action)[: len(observation)]
 
     def explore(self, observation: NDArray) -> NDArray:
-        """Uniform while warming up, then the policy's own noise."""
-        if self.warming_up:
+        """Uniform while warming up, unless there is something learned from data; then the policy's own noise."""
+        if self.warming_up and self.config.data.source is None:
             return self.warmup_rng.uniform(-1, 1, (len(observation), self.task.action_size)).astype(np.float32)
         return self.act(observation, noise=1.0)
 

@@ -242,7 +242,7 @@ class Config:
     env_steps: int = 1_000_000
     action_repeat: int | None = None  # None: the task's own
     num_envs: int = 1
-    warmup_decisions: int = 5_000  # uniform random actions before learning starts
+    warmup_decisions: int = 5_000  # before the first update: uniform, or what was learned from data
     updates_per_decision: float | None = 2.0  # None: as many as simulator steps, i.e. the action repeat
     discount: float | None = None  # None: the heuristic of the paper, from the episode's length
     reset_every: int | None = None  # updates after which networks and optimisers start anew
@@ -335,7 +335,7 @@ _RANGES: dict[str, Range] = {
         (
             *("seed", "weight_decay", "policy.noise", "objective.weight", "data.transitions"),
             "schedule.checkpoint_minutes",
-            "warmup_decisions",  # none where the policy has learned from data already
+            "warmup_decisions",
         ),
         _at_least(0),
     ),

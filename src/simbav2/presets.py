@@ -89,7 +89,8 @@ def from_data(config: Config) -> Config:
     if config.imitates:
         return config
     critic = replace(config.critic, members=2)
-    return replace(config, objective=ReturnAndCloning(), critic=critic, warmup_decisions=0)
+    # Half of a batch online is new: of a few steps alone it would be the same ones over and over.
+    return replace(config, objective=ReturnAndCloning(), critic=critic, warmup_decisions=1_000)
 
 
 offline = replace(from_data(paper), learning_rate=LinearDecay(final=1e-5))
