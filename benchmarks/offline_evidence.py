@@ -2,7 +2,7 @@
 
 Trains a `quick` agent on two tasks, mixes its checkpoints to data, learns from them (SimbaV2 and cloning alone,
 two seeds each), and goes on online on the Hopper data. What is already in FOLDER is not made again and what was
-begun goes on, so that it can be stopped at any time. Then writes results/offline.csv, the figure and the tables.
+begun goes on, so that it can be stopped at any time. Then writes docs/data/offline.csv and the figure, and prints the tables.
 """
 
 import csv
@@ -20,7 +20,8 @@ from simbav2.analysis.scores import Curve, run_curve
 from simbav2.config import from_json
 from simbav2.datasets.check import examine
 
-ROOT = Path(__file__).parent.parent
+DOCS = Path(__file__).parent.parent / "docs"
+TIDY = DOCS / "data" / "offline.csv"
 TASKS = {"hopper": "mujoco/Hopper-v4", "walker": "dmc/walker-walk"}
 LEVELS = ("medium-expert", "medium-replay")
 SEEDS = (0, 1)
@@ -114,8 +115,8 @@ def result(run: Path) -> Result:
 
 def write_results(folder: Path) -> None:
     """One row per evaluation: tidy, and all that the figure and the tables of the docs need."""
-    (ROOT / "results").mkdir(exist_ok=True)
-    with open(ROOT / "results" / "offline.csv", "w", newline="") as file:
+    TIDY.parent.mkdir(exist_ok=True)
+    with open(TIDY, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["task", "data", "data_return", "system", "seed", "phase", "step", "return"])
         for case in CASES:
@@ -169,7 +170,7 @@ def draw(folder: Path) -> None:
         axis.set(title=f"{TASKS[name]}, {level}", xlabel="updates, then simulator steps", ylabel="return")
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize="small")
-    figure.savefig(ROOT / "docs" / "images" / "offline.png", dpi=120)
+    figure.savefig(DOCS / "images" / "offline.png", dpi=120)
 
 
 def main() -> None:

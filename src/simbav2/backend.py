@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from simbav2 import cache
+
 # One pass over memory writes both moments of Adam, instead of one pass each (docs/performance.md).
 _FLAGS = ("--xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true",)
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
@@ -29,8 +31,7 @@ def merged(given: str, flags: tuple[str, ...] = _FLAGS) -> str:
 
 def cache_folder() -> Path:
     """Where compiled programs are kept from run to run."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "simbav2" / "compiled"
+    return cache.folder("compiled")
 
 
 def compiled_folder() -> str | None:
