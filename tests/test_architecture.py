@@ -10,6 +10,7 @@ ROOT = Path(simbav2.__file__).parent
 # From the bottom up; each may import only those before it. `training` is imported lazily by `agent`.
 LAYERS = [
     "errors",
+    "cache",
     "types",
     "backend",
     "envs",
