@@ -11,6 +11,7 @@ ROOT = Path(simbav2.__file__).parent
 LAYERS = [
     "errors",
     "types",
+    "xla_flags",
     "backend",
     "envs",
     "config",
@@ -23,6 +24,7 @@ LAYERS = [
     "replay",
     "agent",
     "training",
+    "sweep",
 ]
 NEURAL = {"flax"}
 
