@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
-from simbav2.sweep.attempt import Outcome, see_through
+from simbav2.sweep.attempt import PAUSE, Outcome, see_through
 from simbav2.sweep.estimate import estimate
 from simbav2.sweep.plan import Run
 from simbav2.sweep.process import Share, cores, shares
+from simbav2.training import lock
 from simbav2.training.stopping import stop_signals
 
 
@@ -39,14 +41,21 @@ def make(
     waiting = list(runs)
     under_way: dict[Future[Outcome], tuple[Run, Share]] = {}
     outcomes: dict[str, Outcome] = {}
+
+    def next_run() -> Run | None:
+        """The first that memory allows and that no other sweep is at."""
+        beside = [run for run, _ in under_way.values()]
+        return next((r for r in waiting if machine.admits(r, beside) and not lock.holder(out / r.name)), None)
+
     with stop_signals() as stop, ThreadPoolExecutor(machine.workers) as pool:
         while under_way or (waiting and not stop.requested):
-            beside = [run for run, _ in under_way.values()]
-            while free and waiting and not stop.requested and machine.admits(waiting[0], beside):
-                run, share = waiting.pop(0), free.pop(0)
+            while free and not stop.requested and (run := next_run()):
+                waiting.remove(run)
+                share = free.pop(0)
                 future = pool.submit(see_through, run, out, share, retries, lambda: stop.requested)
                 under_way[future] = run, share
-                beside.append(run)
+            if not under_way:
+                time.sleep(PAUSE)
             for future in wait(under_way, timeout=1, return_when=FIRST_COMPLETED).done:
                 run, share = under_way.pop(future)
                 outcomes[run.name] = future.result()
