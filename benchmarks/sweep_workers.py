@@ -20,19 +20,20 @@ PLAN = """
 tasks = ["dmc/cheetah-run"]
 presets = ["paper"]
 seeds = {runs}
+stop_after = {stop_after}
 
 [settings]
-env_steps = {env_steps}
+env_steps = 2_000
 warmup_decisions = 250
 critic.width = 128
 schedule.evaluation_episodes = 1
 """
 
 
-def seconds(folder: Path, workers: int, runs: int = RUNS, env_steps: int = 2_000) -> float:
+def seconds(folder: Path, workers: int, runs: int = RUNS, stop_after: int = 2_000) -> float:
     """Of a sweep with nothing done yet, by workers on a core each."""
     plan, out = folder / "plan.toml", folder / f"{workers}-{runs}"
-    plan.write_text(PLAN.format(runs=runs, env_steps=env_steps))
+    plan.write_text(PLAN.format(runs=runs, stop_after=stop_after))
     command = [sys.executable, "-m", "simbav2", "sweep", str(plan), "--out", str(out), "--workers", str(workers)]
     mine = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(mine)[:workers])  # which the sweep and its workers inherit
@@ -47,7 +48,7 @@ def seconds(folder: Path, workers: int, runs: int = RUNS, env_steps: int = 2_000
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        seconds(Path(folder), 1, runs=1, env_steps=600)  # the first compiles
+        seconds(Path(folder), 1, runs=1, stop_after=600)  # the first compiles
         one, two = (seconds(Path(folder), workers) for workers in (1, 2))
     print(f"{RUNS} runs: one worker {one:.1f} s, two workers {two:.1f} s, {one / two:.2f} times as fast")
 

@@ -1,5 +1,6 @@
 """Plans of short runs, the command that makes them, and what must not depend on how they were made."""
 
+import atexit
 import subprocess
 import sys
 import time
@@ -36,7 +37,9 @@ def write(folder: Path, seeds: int, *tasks: str, **settings: int) -> Path:
 
 def start(plan: Path, out: Path, *more: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "simbav2", "sweep", str(plan), "--out", str(out), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    atexit.register(process.kill)  # where a test fails before its end
+    return process
 
 
 def finish(plan: Path, out: Path, *more: str) -> str:

@@ -164,6 +164,16 @@ def test_the_whole_benchmark_is_estimated_at_once(tmp_path):
     assert float(seconds) < 2
 
 
+def test_a_dry_run_as_json_has_the_commands(capsys):
+    assert cli.main(["sweep", "smoke", "--dry-run", "--json", "--out", "there"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [each["run"] for each in listed] == [each.name for each in read_plan("smoke").runs]
+    command = listed[3]["command"]
+    assert command[:7] == ["simbav2", "train", "mujoco/Hopper-v4", "--preset", "sac", "--seed", "1"]
+    assert command[-3:] == ["--out", f"there/{listed[3]['run']}", "--auto-resume"]
+    assert "--env-steps=3000" in command
+
+
 def test_estimates_count_the_work_of_a_run():
     humanoid = next(each for each in read_plan("paper-online").runs if each.config.task == "mujoco/Humanoid-v4")
     taken = estimate(humanoid)

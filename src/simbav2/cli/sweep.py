@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from simbav2.cli.parser import AddCommand, print_json
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import InputError
+from simbav2.sweep.plan import Plan, Run, named_plans, read_plan
 
 if TYPE_CHECKING:
     from simbav2.sweep.attempt import Outcome
     from simbav2.sweep.display import Board
-    from simbav2.sweep.plan import Plan, Run
 
 GIGABYTE = 1 << 30
 
@@ -56,13 +56,12 @@ def add(command: AddCommand) -> None:
     )
     ray.add_argument("--cpus-per-run", type=float, default=1, metavar="N", help="default: 1")
     ray.add_argument("--gpus-per-run", type=float, default=0, metavar="N", help="default: 0")
+    parser.epilog = f"named plans: {', '.join(named_plans())} (docs/sweeps.md)"
     slurm = parser.add_argument_group("slurm")
     slurm.add_argument("--slurm", type=Path, metavar="FILE", help="write the plan as a job array; make no run")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2.sweep.plan import read_plan
-
     *action, name = options.words
     if action not in ([], ["status"]):
         raise InputError(f"one plan at a time; got {' '.join(options.words)!r}")

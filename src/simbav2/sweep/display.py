@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
@@ -19,6 +19,13 @@ from simbav2.sweep.status import STATES, Status, look, told
 from simbav2.training.display import number
 
 _STYLES = {"running": "bold", "failed": "red", "stopped": "yellow", "waiting": "dim", "finished": "green"}
+_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
+    ("run", "left"),
+    ("", "left"),
+    ("step", "right"),
+    ("return", "right"),
+    ("state", "left"),
+)
 _ROOM = 6  # lines of the terminal that are not for runs
 
 
@@ -65,14 +72,8 @@ class Board:
 
     def _table(self) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for heading, side in {
-            "run": "left",
-            "": "left",
-            "step": "right",
-            "return": "right",
-            "state": "left",
-        }.items():
-            table.add_column(heading, justify=side, header_style="dim", no_wrap=True)  # type: ignore[arg-type]
+        for heading, justify in _COLUMNS:
+            table.add_column(heading, justify=justify, header_style="dim", no_wrap=True)
         # What goes on and what went wrong first, as many as there is room for.
         ordered = sorted(self.plan.runs, key=lambda run: STATES.index(self.statuses[run.name].state))
         shown = ordered[: max(1, self.console.height - _ROOM)]
