@@ -41,6 +41,13 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
         return [out / name for name in names if (out / name / "checkpoints").exists() and lock.holder(out / name)]
 
     driver = start(plan, out, *on_ray)
+    wait(lambda: len(under_way()) == 2)
+    driver.send_signal(signal.SIGINT)
+    printed, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 130, errors
+    assert not any(lock.holder(out / name) for name in names)  # all have saved themselves
+
+    driver = start(plan, out, *on_ray)
     wait(lambda: finished() and under_way())
     os.kill(driver.pid, signal.SIGKILL)
     driver.communicate(timeout=60)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from simbav2.cli.parser import AddCommand, print_json
 from simbav2.cli.runs import STOPPED
-from simbav2.errors import InputError
+from simbav2.errors import InputError, printable
 from simbav2.sweep.plan import Plan, Run, named_plans, read_plan
 
 if TYPE_CHECKING:
@@ -203,21 +203,18 @@ def _make(runs: Sequence[Run], out: Path, board: Board, options: argparse.Namesp
 
 
 def _conclude(plan: Plan, outcomes: Mapping[str, Outcome], out: Path, options: argparse.Namespace) -> int:
-    """The report, and what went wrong."""
+    """What went wrong, and the report on the rest."""
     from simbav2.analysis.report import report
     from simbav2.sweep import log
 
+    failed = [run for run in plan.runs if run.name in outcomes and outcomes[run.name].state == "failed"]
+    for run in failed:
+        error = printable(f"{run.title} failed: {outcomes[run.name].error}; see {log.place(out, run.name)}")
+        print(f"simbav2: {error}", file=sys.stderr)
     folders = [out / run.name for run in plan.runs if (out / run.name / "summary.json").exists()]
     if folders:
         page, problems, _ = report(folders, options.report or out / f"report-{plan.name}")
         for problem in problems:
             print(f"simbav2: {problem}", file=sys.stderr)
         print(f"report: {page}")
-    failed = {
-        run: outcomes[run.name]
-        for run in plan.runs
-        if run.name in outcomes and outcomes[run.name].state == "failed"
-    }
-    for run, outcome in failed.items():
-        print(f"simbav2: {run.title} failed: {outcome.error}; see {log.place(out, run.name)}", file=sys.stderr)
     return int(bool(failed))

@@ -34,6 +34,13 @@ def never() -> bool:
 
 def see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable[[], bool] = never) -> Outcome:
     """Attempt `run` until it is finished, at most `retries` times more; `stop` is asked all the while."""
+    try:
+        return _see_through(run, out, share, retries, stop)
+    except OSError as error:  # no log can be written, no process started
+        return Outcome("failed", f"{error.filename or out}: {error.strerror or error}")
+
+
+def _see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable[[], bool]) -> Outcome:
     folder = out / run.name
     failures = 0
     while True:

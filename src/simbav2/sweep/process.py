@@ -20,6 +20,16 @@ class Share(NamedTuple):
 
     threads: int
     cores: tuple[int, ...] = ()  # none: whichever the system gives it
+    gpus: float = 0
+
+    def environment(self) -> dict[str, str]:
+        """What tells XLA about it; a user's own settings win."""
+        found = dict(os.environ)
+        if self.threads == 1:
+            found["XLA_FLAGS"] = merged(found.get("XLA_FLAGS", ""), (ONE_THREAD,))
+        if 0 < self.gpus < 1:  # or the first process would take most of the GPU's memory
+            found.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * self.gpus:.3f}")
+        return found
 
 
 def cores() -> list[int]:
@@ -38,10 +48,9 @@ def shares(cores: Sequence[int], processes: int) -> list[Share]:
 def start(words: Sequence[str], share: Share, output: int | IO[str]) -> subprocess.Popen[str]:
     """`simbav2 WORDS...` in a session of its own: a Ctrl-C is its parent's to pass on."""
     own = ",".join(map(str, share.cores))
-    flags = merged(os.environ.get("XLA_FLAGS", ""), (ONE_THREAD,) if share.threads == 1 else ())
     return subprocess.Popen(
         [sys.executable, "-m", "simbav2.sweep.worker", str(os.getpid()), own, *words],
-        env={**os.environ, "XLA_FLAGS": flags},
+        env=share.environment(),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

@@ -39,7 +39,7 @@ def make(
     runs: Sequence[Run], out: Path, cluster: Cluster, retries: int, look: Callable[[], None]
 ) -> dict[str, Outcome]:
     """See all `runs` through, calling `look` about once a second; outcomes by name, none for those not begun."""
-    share = Share(threads=max(1, int(cluster.cpus)))
+    share = Share(threads=max(1, int(cluster.cpus)), gpus=cluster.gpus)
     outcomes: dict[str, Outcome] = {}
     with _connected(cluster) as ray:
         task = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=LOST_TASKS_ARE_RETRIED)(
