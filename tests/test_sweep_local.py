@@ -10,9 +10,11 @@ from short_runs import results
 from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
 
 from simbav2 import SimbaV2
+from simbav2.sweep.attempt import see_through
 from simbav2.sweep.estimate import estimate
 from simbav2.sweep.local import Machine
 from simbav2.sweep.plan import read_plan
+from simbav2.sweep.process import Share
 from simbav2.training import lock, run
 
 
@@ -77,6 +79,13 @@ def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch)
     # Every attempt goes on where the one before failed, so that the third gets to the end.
     finish(plan, out)
     assert endings(out) == ["0", "1", "1", "0"]
+
+
+def test_a_log_that_cannot_be_written_is_the_runs_failure(tmp_path):
+    (tmp_path / "logs").touch()  # a file where the folder should be
+    (only,) = read_plan(str(write(tmp_path, seeds=1))).runs
+    outcome = see_through(only, tmp_path, Share(1), retries=5)
+    assert outcome == ("failed", f"{tmp_path / 'logs'}: File exists")
 
 
 @pytest.mark.parametrize(("gigabytes", "admitted"), [(1.0, False), (2.0, True)])
