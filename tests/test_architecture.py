@@ -12,6 +12,7 @@ LAYERS = [
     "errors",
     "cache",
     "types",
+    "xla_flags",
     "backend",
     "envs",
     "config",
@@ -25,6 +26,7 @@ LAYERS = [
     "datasets",
     "agent",
     "training",
+    "sweep",
 ]
 NEURAL = {"flax"}
 

@@ -6,10 +6,6 @@ evaluations, checkpoints, and a stop that loses nothing.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +14,7 @@ from numpy.typing import NDArray
 from simbav2.errors import BadStep
 from simbav2.training import divergence
 from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
+from simbav2.training.stopping import stop_signals
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
@@ -89,28 +86,6 @@ class Loop:
         self.episodes.lengths[:] = lengths
         self.episodes.successes[:] = [np.nan if value is None else value for value in snapshot["successes"]]
         return observation
-
-
-class StopRequest:
-    requested = False
-
-
-@contextmanager
-def stop_signals() -> Iterator[StopRequest]:
-    """SIGINT and SIGTERM ask for a stop at the next safe place; a second SIGINT interrupts as usual."""
-    request = StopRequest()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if request.requested and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        request.requested = True
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def train(loop: Loop, until: int, recorder: Recorder) -> bool:

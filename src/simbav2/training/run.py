@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.training import checkpoint, history, lock
 from simbav2.training.display import Display, Status
 from simbav2.training.experience import Segment
-from simbav2.training.files import damage, read_json
+from simbav2.training.files import damage, read_json, summed_up
 from simbav2.training.history import History
 from simbav2.training.online import Loop, train
 from simbav2.training.record import Recorder
@@ -30,9 +29,7 @@ Summary = dict[str, Any]
 
 def default_folder(config: Config) -> Path:
     """The same config always has the same folder."""
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", config.task).strip("-.")[:100]
-    system = f"{config.preset}-{config.design}" if config.design else config.preset
-    return Path("runs") / f"{name}-{system}-s{config.seed}-{config.digest()}"
+    return Path("runs") / config.name
 
 
 def start(agent: SimbaV2, folder: Path, stop_after: int | None = None, overwrite: bool = False) -> Summary | None:
@@ -73,7 +70,7 @@ def resume(folder: Path, stop_after: int | None = None, env: Any = None) -> Summ
         if stop_after is None and own is not None and own > agent.env_steps:
             stop_after = own
         until = _until(agent, stop_after)
-        if agent.env_steps >= until and _summed_up(folder, agent.env_steps):
+        if agent.env_steps >= until and summed_up(folder, agent.env_steps):
             raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
         recorder = _recorder(agent, folder, until, replay)
         recorder.rewind()
@@ -88,7 +85,7 @@ def start_or_resume(agent: SimbaV2, folder: Path, stop_after: int | None = None)
     if config != agent.config:
         raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
     until = _until(agent, stop_after)
-    if _summed_up(folder, until):
+    if summed_up(folder, until):
         with damage(folder / "summary.json"):
             summary = read_json(folder / "summary.json")
             return {name: summary[name] for name in ("task", "final_return", "final_success", "env_steps")}
@@ -116,13 +113,6 @@ def _stop_after(folder: Path) -> int | None:
     if found is not None and (type(found) is not int or found < 1):
         raise CheckpointError(f"{folder / 'config.json'} is damaged: stop_after is {found!r}")
     return found
-
-
-def _summed_up(folder: Path, until: int) -> bool:
-    """Whether the run got to `until` and to its summary and report."""
-    if not (folder / "report" / "index.html").exists() or not (folder / "summary.json").exists():
-        return False
-    return read_json(folder / "summary.json").get("env_steps", 0) >= until
 
 
 def _recorder(agent: SimbaV2, folder: Path, until: int, replay: tuple[Segment, ...] = ()) -> Recorder:
