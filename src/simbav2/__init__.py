@@ -13,11 +13,16 @@ from simbav2.errors import CheckpointError, Failure, InputError
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
     from simbav2.envs.make import make_env
+    from simbav2.training.callbacks import Callback
 
 __version__ = "0.1.0"
-__all__ = ["CheckpointError", "Failure", "InputError", "SimbaV2", "Task", "make_env", "tasks"]
+__all__ = ["Callback", "CheckpointError", "Failure", "InputError", "SimbaV2", "Task", "make_env", "tasks"]
 
-_LAZY = {"SimbaV2": "simbav2.agent", "make_env": "simbav2.envs.make"}
+_LAZY = {
+    "Callback": "simbav2.training.callbacks",
+    "SimbaV2": "simbav2.agent",
+    "make_env": "simbav2.envs.make",
+}
 
 
 def __getattr__(name: str) -> Any:

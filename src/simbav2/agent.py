@@ -6,6 +6,7 @@ their own, so that taking more of one never shifts another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from simbav2.statistics import Statistics
 from simbav2.types import Normalizer, Transition
 
 if TYPE_CHECKING:
+    from simbav2.training.callbacks import Callback
     from simbav2.training.online import Loop
 
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
@@ -82,17 +84,23 @@ class SimbaV2:
 
     # What a user calls. ------------------------------------------------------------------------------------
 
-    def learn(self, env_steps: int) -> SimbaV2:
+    def learn(self, env_steps: int, callbacks: Sequence[Callback] = ()) -> SimbaV2:
         """Train for `env_steps` more simulator steps. Schedules follow the setting `env_steps`, not this."""
+        from simbav2.training.callbacks import Callbacks
         from simbav2.training.online import Loop
 
         if env_steps < 1:
             raise InputError(f"env_steps is {env_steps}; expected at least 1")
         if self._loop is None:
             self._loop = Loop(self)
-        until = self.env_steps + env_steps
-        while self.env_steps < until:
-            self._loop.step()
+        until, told = self.env_steps + env_steps, Callbacks(callbacks)
+        told.on_start(self, None)
+        try:
+            while self.env_steps < until and not told.stop_requested:
+                self._loop.step()
+                told.on_step(self)
+        finally:
+            told.on_end(self)
         return self
 
     def predict(

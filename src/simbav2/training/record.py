@@ -16,6 +16,7 @@ import numpy as np
 
 from simbav2.diagnostics import parameter_counts
 from simbav2.training import checkpoint, divergence, symptoms
+from simbav2.training.callbacks import Callbacks
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, Played, mean_success, mean_total
 from simbav2.training.files import append, damage, sync, versions, write_json, write_text
@@ -41,13 +42,16 @@ EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 
 
 class Recorder:
-    """Writes a run's folder and keeps its display up to date."""
+    """Writes a run's folder, keeps its display up to date and tells the callbacks."""
 
-    def __init__(self, folder: Path, agent: SimbaV2, display: Display, history: History) -> None:
+    def __init__(
+        self, folder: Path, agent: SimbaV2, display: Display, history: History, callbacks: Callbacks
+    ) -> None:
         self.folder = folder
         self.agent = agent
         self.history = history
         self.display = display
+        self.callbacks = callbacks
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
         self.last_evaluation: Sequence[Episode | Played] = []
@@ -135,6 +139,7 @@ class Recorder:
             self._signs(symptoms.signs_of_evaluation(episodes))
         self._show_evaluation(step, self.last_evaluation)
         self.display.refresh(evaluated=True)
+        self.callbacks.on_evaluation(self.agent, episodes)
         self._mark()  # the rates are about training
 
     def checkpoint(self, loop: Loop) -> None:
@@ -142,7 +147,9 @@ class Recorder:
         divergence.check(self.agent, loop.metrics, self.folder)
         for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
             sync(self.folder / name)
-        self.history.save(self.agent, loop)
+        saved = self.history.save(self.agent, loop)
+        if saved is not None:
+            self.callbacks.on_checkpoint(self.agent, saved)
 
     def failure(self, error: Exception) -> None:
         """Why the run ended before its time, for its report; on a full disk even that may be too much."""
@@ -184,7 +191,9 @@ class Recorder:
     def _signs(self, signs: dict[str, float]) -> None:
         """A line of metrics, and what it shows of trouble."""
         at = self.agent.env_steps
-        self._append_json("metrics.jsonl", {"env_step": at, "updates": self.updates, **signs})
+        line = {"env_step": at, "updates": self.updates, **signs}
+        self._append_json("metrics.jsonl", line)
+        self.callbacks.on_metrics(self.agent, line)
         for warning in self.watch.see(signs):
             self.warnings.append(symptoms.as_json(warning, at))
             self._append_json("warnings.jsonl", self.warnings[-1])
