@@ -65,7 +65,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/update.py
+	$(BIN)/simbav2 bench
 
 clean:
 	rm -rf .venv

@@ -11,6 +11,7 @@ ROOT = Path(simbav2.__file__).parent
 LAYERS = [
     "errors",
     "types",
+    "backend",
     "envs",
     "config",
     "presets",

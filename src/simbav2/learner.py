@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from simbav2 import losses
+from simbav2 import backend, losses  # noqa: F401  (`backend` sets XLA up)
 from simbav2.config import Config, Constant, HardTarget, LinearDecay, SoftTarget
 from simbav2.networks.build import Networks, build
 from simbav2.networks.spherical import project
@@ -41,7 +41,8 @@ class LearnerState(NamedTuple):
         return None if self.log_temperature is None else jnp.exp(self.log_temperature.params)
 
 
-ADAM = optax.scale_by_adam(b1=0.9, b2=0.999)
+_B1, _B2, _EPSILON = 0.9, 0.999, 1e-8
+ADAM = optax.scale_by_adam(_B1, _B2, _EPSILON)
 
 
 def _start(params: Params) -> Trained:
@@ -49,12 +50,25 @@ def _start(params: Params) -> Trained:
 
 
 def _step(trained: Trained, gradient: Params, rate: Array, weight_decay: float = 0.0) -> Trained:
-    """One step of Adam (with decoupled weight decay) and, for what lives on the sphere, the way back to it."""
-    direction, optimizer = ADAM.update(gradient, trained.optimizer)
-    if weight_decay:
-        direction = jax.tree.map(lambda d, p: d + weight_decay * p, direction, trained.params)
-    moved = jax.tree.map(lambda p, d: p - rate * d, trained.params, direction)
-    return Trained(project(moved), optimizer)
+    """One step of Adam (with decoupled weight decay) and, for what lives on the sphere, the way back to it.
+
+    The same numbers as `ADAM.update`, but with the corrections of the start folded into two scalars: the step
+    is bound by memory, and this leaves one division per weight instead of three.
+    """
+    before = trained.optimizer
+    count = optax.safe_increment(before.count)
+    mu = jax.tree.map(lambda m, g: _B1 * m + (1 - _B1) * g, before.mu, gradient)
+    nu = jax.tree.map(lambda v, g: _B2 * v + (1 - _B2) * (g * g), before.nu, gradient)
+    times = count.astype(jnp.float32)
+    correction = jnp.sqrt(1 - _B2**times)
+    step, epsilon = rate * correction / (1 - _B1**times), _EPSILON * correction
+    kept = 1 - rate * weight_decay
+
+    def move(p: Array, m: Array, v: Array) -> Array:
+        return (kept * p if weight_decay else p) - step * m / (jnp.sqrt(v) + epsilon)
+
+    moved = jax.tree.map(move, trained.params, mu, nu)
+    return Trained(project(moved), before._replace(count=count, mu=mu, nu=nu))
 
 
 def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> Array:

@@ -22,21 +22,26 @@ class TanhNormal(NamedTuple):
 
     def sample(self, key: Array, noise: Array | float = 1.0) -> Array:
         """A random action; `noise` 0 gives the deterministic one, bit for bit."""
-        return jnp.tanh(self._before_tanh(key, noise))
+        return jnp.tanh(self._before_tanh(noise * self._draw(key)))
 
     def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
         """A random action, differentiable in the parameters, and its log-density."""
-        x = self._before_tanh(key, 1.0)
-        return jnp.tanh(x), self._log_prob(x)
+        standard = self._draw(key)
+        x = self._before_tanh(standard)
+        return jnp.tanh(x), self._log_prob(x, standard)
 
     def log_prob(self, action: Array) -> Array:
-        return self._log_prob(jnp.arctanh(action))
+        x = jnp.arctanh(action)
+        return self._log_prob(x, (x - self.mean) * jnp.exp(-self.log_std))
 
-    def _before_tanh(self, key: Array, noise: Array | float) -> Array:
-        return self.mean + noise * jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape)
+    def _draw(self, key: Array) -> Array:
+        return jax.random.normal(key, self.mean.shape)
 
-    def _log_prob(self, x: Array) -> Array:
-        standard = (x - self.mean) * jnp.exp(-self.log_std)
+    def _before_tanh(self, standard: Array) -> Array:
+        return self.mean + jnp.exp(self.log_std) * standard
+
+    def _log_prob(self, x: Array, standard: Array) -> Array:
+        """Of tanh(x), where `standard` is x in deviations from the mean: what was drawn, for a sample."""
         normal = -0.5 * (standard * standard + math.log(2 * math.pi)) - self.log_std
         # log(1 - tanh(x)^2), in a form that neither overflows nor cancels for large |x|.
         slope = 2 * (math.log(2) - x - jax.nn.softplus(-2 * x))

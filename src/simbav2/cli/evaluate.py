@@ -1,0 +1,63 @@
+"""`simbav2 evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from simbav2.cli.parser import AddCommand, print_json
+from simbav2.errors import InputError, printable
+
+
+def add(command: AddCommand) -> None:
+    parser = command("evaluate", _run, "score a trained policy, and film it")
+    parser.add_argument("folder", type=Path, metavar="RUN", help="a run or a saved agent")
+    parser.add_argument("--episodes", type=int, default=10, metavar="N", help="how many to play (default: 10)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=None,
+        metavar="K",
+        help="of the episodes (default: the run's own evaluation seed)",
+    )
+    parser.add_argument("--video", type=Path, metavar="FILE", help="film the first episodes: an .mp4 file")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from simbav2.agent import SimbaV2
+    from simbav2.training.evaluate import evaluate, mean_success, mean_total
+    from simbav2.training.record import read_metrics
+    from simbav2.training.symptoms import as_json, diagnose
+
+    if options.episodes < 1:
+        raise InputError(f"--episodes is {options.episodes}; expected at least 1")
+    agent = SimbaV2.load(options.folder)
+    if options.video:
+        from simbav2.training.video import film
+
+        film(agent, options.video, options.episodes, options.seed)
+    with agent.make_evaluation_envs(options.seed) as envs:
+        episodes = evaluate(agent, envs, options.episodes)
+    total, success = mean_total(episodes), mean_success(episodes)
+    warnings = diagnose(agent, episodes, read_metrics(options.folder))
+    if options.json:
+        return print_json({
+            "task": agent.config.task,
+            "env_steps": agent.env_steps,
+            "return": total,
+            "success": success,
+            "episodes": [{"return": e.total, "length": e.length, "success": e.success} for e in episodes],
+            "video": str(options.video) if options.video else None,
+            "warnings": [as_json(warning, agent.env_steps) for warning in warnings],
+        })  # fmt: skip
+    for number, episode in enumerate(episodes):
+        solved = "" if episode.success is None else f"  success {episode.success:.0f}"
+        print(f"episode {number:>3}  return {episode.total:>10.1f}  length {episode.length:>5}{solved}")
+    solved = "" if success is None else f", success {success:.0%}"
+    print(f"{printable(agent.config.task)} after {agent.env_steps:,} steps: return {total:.1f}{solved}")
+    if options.video:
+        print(f"video: {options.video}")
+    for warning in warnings:
+        print(f"warning: {warning.name}: {warning.text}\n    → {warning.remedy}")
+    return 0

@@ -1,0 +1,21 @@
+"""`simbav2 resume`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from simbav2.cli.parser import AddCommand
+from simbav2.cli.runs import conclude
+
+
+def add(command: AddCommand) -> None:
+    parser = command("resume", _run, "go on with a run where it stopped")
+    parser.add_argument("folder", type=Path, metavar="RUN")
+    parser.add_argument("--stop-after", type=int, metavar="N", help="end after N simulator steps in all")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from simbav2.training import run
+
+    return conclude(options.folder, run.resume(options.folder, options.stop_after))

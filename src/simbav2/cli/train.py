@@ -1,0 +1,70 @@
+"""`simbav2 train`."""
+
+from __future__ import annotations
+
+import argparse
+
+from simbav2 import presets
+from simbav2.cli.parser import AddCommand
+from simbav2.cli.runs import add_run_options, carry_out, settings
+from simbav2.config import override
+from simbav2.errors import InputError
+
+DEFAULT_TASK = "dmc/walker-stand"
+
+
+def add(command: AddCommand) -> None:
+    parser = command("train", _run, "train an agent: live progress, evaluations, checkpoints, a report")
+    parser.usage = (
+        "simbav2 train TASK [--preset NAME] [--design X] [--seed K | --seeds K ...] [--env-steps N]\n"
+        "                     [--out DIR] [--overwrite | --auto-resume] [--keep N] [--section.field VALUE ...]"
+    )
+    parser.add_argument(
+        "task",
+        metavar="TASK",
+        nargs="?",
+        default=DEFAULT_TASK,
+        help=f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        metavar="K",
+        help="several runs side by side, each on its own share of the cores; with --out in DIR/seed-K",
+    )
+    add_run_options(parser, presets.DEFAULT)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.seeds:
+        return _train_seeds(options)
+    from simbav2.agent import SimbaV2
+
+    agent = SimbaV2(options.task, preset=options.preset, design=options.design, **settings(options))
+    return carry_out(agent, options)
+
+
+def _train_seeds(options: argparse.Namespace) -> int:
+    """A `simbav2 train` per seed; the worst exit status is ours."""
+    given = settings(options)
+    if "seed" in given:
+        raise InputError("--seed and --seeds were both given; expected one of them")
+    if len(set(options.seeds)) < len(options.seeds):
+        raise InputError(f"--seeds names a seed twice: {' '.join(map(str, options.seeds))}")
+    override(presets.preset(options.preset, options.design), given)  # bad settings are told once
+
+    from simbav2.training import seeds
+
+    common = [options.task, "--preset", options.preset]
+    common += ["--design", options.design] if options.design else []
+    common += ["--stop-after", str(options.stop_after)] if options.stop_after else []
+    common += ["--overwrite"] if options.overwrite else []
+    common += ["--auto-resume"] if options.auto_resume else []
+    common += [f"--{name}={value}" for name, value in given.items()]
+
+    def run(seed: int) -> seeds.Run:
+        out = ["--out", str(options.out / f"seed-{seed}")] if options.out else []
+        return seeds.Run(seed, (*common, "--seed", str(seed), *out))
+
+    return max(seeds.train([run(seed) for seed in options.seeds]).values())

@@ -1,0 +1,49 @@
+"""The tuned update beside a plain one, for every preset."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+import reference
+from test_learner import ACTIONS, OBSERVATIONS, TASK, batches
+
+from simbav2 import presets
+from simbav2.config import override
+from simbav2.learner import Learner
+from simbav2.types import Normalizer
+
+SMALL = {"actor.width": 16, "critic.width": 16}
+NORMALIZER = Normalizer(
+    np.linspace(-1, 1, OBSERVATIONS, dtype=np.float32),
+    np.linspace(0.5, 2, OBSERVATIONS, dtype=np.float32),
+    np.float32(2),
+)
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS)
+def test_tuned_update_is_the_plain_one(preset):
+    config = override(presets.preset(preset), SMALL).resolve(TASK)
+    learner = Learner(config, OBSERVATIONS, ACTIONS)
+    tuned = learner.init(jax.random.PRNGKey(3))
+    temperature = None if tuned.log_temperature is None else tuned.log_temperature.params
+    plain = reference.start(*jax.tree.map(np.asarray, (tuned.actor.params, tuned.critic.params, temperature)))
+    first, key = jax.tree.map(np.asarray, tuned.critic.params), np.asarray(tuned.key)
+    update = jax.jit(partial(reference.update, learner.networks, config))
+    experience = batches(20)
+    for start in range(0, 20, 10):
+        tuned, _ = learner.learn(tuned, NORMALIZER, jax.tree.map(lambda x, a=start: x[a : a + 10], experience))
+    for at in range(20):
+        batch = NORMALIZER.transition(jax.tree.map(lambda x, at=at: x[at], experience))
+        plain = update(plain, batch, at, key)
+
+    def compare(ours, theirs):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-5), ours, theirs)
+
+    compare(tuned.actor.params, plain.actor)
+    compare(tuned.critic.params, plain.critics)
+    compare(tuned.target, plain.targets)
+    if temperature is not None:
+        compare(tuned.log_temperature.params, plain.log_temperature)
+    moved = jax.tree.map(lambda now, then: np.abs(now - then).max(), tuned.critic.params, first)
+    assert min(jax.tree.leaves(moved)) > 1e-4  # far more than the tolerance
