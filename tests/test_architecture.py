@@ -23,6 +23,7 @@ LAYERS = [
     "replay",
     "agent",
     "training",
+    "interop",
 ]
 NEURAL = {"flax"}
 
@@ -67,16 +68,18 @@ def test_analysis_never_imports_the_learning_side():
         assert "jax" not in {module.split(".")[0] for module in imports(file, lazy=True)}
 
 
-# The one file that knows what a part of the config means, beside `config` and `presets`.
+# The files that know what a part of the config means, beside `config` and `presets`: one for every part, and
+# one that knows what a whole actor computes.
 HOMES = {
+    "networks/program.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
     "networks/trunks.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
     "networks/policies.py": {"Gaussian", "Deterministic"},
     "networks/values.py": {"Categorical", "Scalar"},
     "statistics.py": {"RewardScaling", "RawRewards"},
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
-# `analysis` and `bench` are about systems: they name those they compare.
-ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py"}
+# `analysis`, `bench` and `interop/release` are about systems: they name those they compare or read.
+ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "interop/release.py"}
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():

@@ -76,10 +76,10 @@ class SimbaV2:
         self._normalizer: Normalizer | None = None
 
     @classmethod
-    def from_config(cls, config: Config, task: Task, source: Any) -> SimbaV2:
-        """An agent for a resolved config; its environments are made when they are first needed."""
+    def from_config(cls, config: Config, task: Task, source: Any, envs: Envs | None = None) -> SimbaV2:
+        """An agent for a resolved config; its environments, unless given, are made when they are first needed."""
         agent = cls.__new__(cls)
-        agent._prepare(config, task, source)
+        agent._prepare(config, task, source, envs)
         return agent
 
     # What a user calls. ------------------------------------------------------------------------------------
@@ -109,13 +109,16 @@ class SimbaV2:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
-    ) -> tuple[NDArray, None]:
-        """Actions in [-1, 1] for one raw observation or a batch, in the convention of Stable-Baselines3."""
+    ) -> tuple[NDArray, Any]:
+        """Actions in [-1, 1] for one raw observation or a batch, in the convention of Stable-Baselines3.
+
+        The policy has no memory: `state` is handed back as it came, and `episode_start` makes no difference.
+        """
         observation = np.asarray(observation, np.float32)
         single = observation.ndim == 1
         batch = self._checked(observation, self.task.observation_size, "observation")
         action = self.act(batch, noise=0.0 if deterministic else 1.0)
-        return (action[0] if single else action), None
+        return (action[0] if single else action), state
 
     def q_values(self, observation: NDArray, action: NDArray) -> NDArray:
         """Every critic's value [critics, batch], in the units of the scaled reward."""
@@ -237,7 +240,10 @@ class SimbaV2:
     def update(self) -> dict[str, Any] | None:
         """The updates due after the latest decision, if any; their metrics stay on the device."""
         updates, every = self.config.rhythm
-        if self.warming_up or self.decisions // self.config.num_envs % every:
+        # As much as a warm-up gives: an agent loaded without its experience acts first, then goes on learning.
+        if len(self.replay) < min(self.config.warmup_decisions, self.config.replay.capacity):
+            return None
+        if self.decisions // self.config.num_envs % every:
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)

@@ -5,12 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from simbav2.cli import assets, bench, doctor, evaluate, presets, report, resume, tasks, train
+from simbav2.cli import (
+    assets,
+    bench,
+    doctor,
+    evaluate,
+    export,
+    import_release,
+    presets,
+    report,
+    resume,
+    tasks,
+    train,
+)
 from simbav2.cli.parser import parse
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import Failure, InputError, printable
 
-COMMANDS = (train, resume, evaluate, report, tasks, presets, assets, bench, doctor)
+COMMANDS = (train, resume, evaluate, export, import_release, report, tasks, presets, assets, bench, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

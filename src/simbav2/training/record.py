@@ -16,7 +16,7 @@ import numpy as np
 
 from simbav2.diagnostics import parameter_counts
 from simbav2.training import checkpoint, divergence, symptoms
-from simbav2.training.callbacks import Callbacks
+from simbav2.training.callbacks import Callback, Callbacks
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, Played, mean_success, mean_total
 from simbav2.training.files import append, damage, sync, versions, write_json, write_text
@@ -45,13 +45,18 @@ class Recorder:
     """Writes a run's folder, keeps its display up to date and tells the callbacks."""
 
     def __init__(
-        self, folder: Path, agent: SimbaV2, display: Display, history: History, callbacks: Callbacks
+        self,
+        folder: Path,
+        agent: SimbaV2,
+        display: Display,
+        history: History,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.folder = folder
         self.agent = agent
         self.history = history
         self.display = display
-        self.callbacks = callbacks
+        self.callbacks = Callbacks(callbacks)
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
         self.last_evaluation: Sequence[Episode | Played] = []

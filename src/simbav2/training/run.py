@@ -17,7 +17,7 @@ from simbav2.config import Config
 from simbav2.diagnostics import parameter_counts
 from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.training import checkpoint, history, lock
-from simbav2.training.callbacks import Callback, Callbacks
+from simbav2.training.callbacks import Callback
 from simbav2.training.display import Display, Status
 from simbav2.training.experience import Segment
 from simbav2.training.files import damage, read_json
@@ -145,7 +145,7 @@ def _recorder(
 ) -> Recorder:
     status = Status(printable(_title(agent.config)), _about(agent), agent.env_steps, until)
     kept = History(folder, agent.config.schedule, replay, saved=agent.env_steps)
-    return Recorder(folder, agent, Display(status), kept, Callbacks(callbacks))
+    return Recorder(folder, agent, Display(status), kept, callbacks)
 
 
 def _title(config: Config) -> str:

@@ -1,0 +1,281 @@
+"""Checkpoints of the authors' released code: networks, optimisers and statistics become those of an agent of ours.
+
+The sizes of the networks are read from the arrays. That code saves no experience, so an agent that goes on
+learning first gathers some with its own policy (`SimbaV2.update`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from simbav2 import presets
+from simbav2.agent import SimbaV2
+from simbav2.config import Config, override
+from simbav2.envs.make import EPISODE_LENGTH, custom
+from simbav2.envs.tasks import Task
+from simbav2.envs.vector import make_vector_env
+from simbav2.errors import InputError
+from simbav2.interop import messagepack
+from simbav2.learner import Learner, LearnerState, Trained
+from simbav2.statistics import Moments, Returns, Statistics
+from simbav2.training.files import damage
+
+NAME = "release-checkpoint"  # of the task where none is given
+_STACKED = "VmapSimbaV2Critic_0"  # above the tree of several critics, whose arrays have a leading axis
+_MOST_LAYERS = 64  # more are a forgery that would take hours to plan
+Tree = TypeVar("Tree")
+
+
+def from_release(folder: str | Path, observation_size: int, action_size: int, env: Any = None) -> SimbaV2:
+    """The agent saved in `folder` by the authors' code.
+
+    `env` is what it was trained on (a task id, an environment, a callable making one); without it the agent acts
+    and can be exported, but not be evaluated or trained.
+    """
+    for name, size in (("observation_size", observation_size), ("action_size", action_size)):
+        if size < 1:
+            raise InputError(f"{name} is {size}; expected at least 1")
+    folder = Path(folder)
+    actor, critic = _Network.read(folder, "actor"), _Network.read(folder, "critic")
+    statistics = Statistics(_observations(folder, observation_size), _returns(folder))
+    num_envs = len(statistics.returns.running)
+    envs = None if env is None else make_vector_env(env, num_envs=num_envs)
+    task = custom(NAME, observation_size, action_size, 1, EPISODE_LENGTH) if envs is None else envs.task
+    if (task.observation_size, task.action_size) != (observation_size, action_size):
+        raise InputError(
+            f"{task.id} has {task.observation_size} observations and {task.action_size} actions; "
+            f"{observation_size} and {action_size} were given"
+        )
+    config = _config(actor, critic, task, num_envs)
+    # Planned, not allocated: what does not fit is refused before it costs anything.
+    planned = jax.eval_shape(Learner(config, observation_size, action_size).init, jax.random.PRNGKey(0))
+    state = LearnerState(
+        actor=actor.trained(planned.actor, _actor_names(actor)),
+        critic=critic.trained(planned.critic, _critic_names(critic)),
+        target=_Network.read(folder, "target_critic").fill(planned.target, "params", _critic_names(critic)),
+        log_temperature=_Network.read(folder, "temperature").trained(planned.log_temperature, {"": "log_temp"}),
+        updates=critic.updates,
+        key=None,
+    )
+    agent = SimbaV2.from_config(config, task, task.id if env is None else env, envs)
+    agent.state = jax.tree.map(jax.device_put, state._replace(key=agent.state.key))
+    agent.statistics = statistics
+    agent.updates = int(critic.updates)
+    agent.decisions = round(statistics.observation.weight) // num_envs * num_envs  # each was one sample
+    return agent
+
+
+class _Network(NamedTuple):
+    """One of the networks: its parameters, and the moments of Adam where it is trained."""
+
+    file: Path
+    tree: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path, part: str) -> _Network:
+        file = _file(folder, part)
+        return cls(file, messagepack.read(file))
+
+    @property
+    def members(self) -> int | None:
+        """How many critics are stacked; None where nothing is."""
+        with damage(self.file):
+            return self.kernel("embedder/w").shape[0] if _STACKED in self.tree["params"] else None
+
+    @property
+    def depth(self) -> int:
+        with damage(self.file):
+            params = self.tree["params"]
+            depth = len(params.get(_STACKED, params)["encoder"])
+            if depth > _MOST_LAYERS:
+                raise ValueError(f"it has {depth} layers, more than {_MOST_LAYERS}")
+            return depth
+
+    @property
+    def updates(self) -> NDArray[np.int32]:
+        with damage(self.file):
+            return _count(self.tree["update_step"])
+
+    def kernel(self, place: str) -> NDArray[Any]:
+        with damage(self.file):
+            params = self.tree["params"]
+            return _at(params.get(_STACKED, params), f"{place}/hyper_dense/kernel")
+
+    def inputs_and_width(self) -> tuple[int, int]:
+        with damage(self.file):
+            inputs, width = self.kernel("embedder/w").shape[-2:]
+            return inputs - 1, width  # one is the constant that is appended
+
+    def trained(self, planned: Any, names: Mapping[str, str]) -> Trained:
+        with damage(self.file):
+            adam = next(state for state in self.tree["opt_state"] if "mu" in state)
+            moments = _Network(self.file, adam)
+            optimizer = planned.optimizer._replace(
+                count=_count(adam["count"]),
+                mu=moments.fill(planned.params, "mu", names),
+                nu=moments.fill(planned.params, "nu", names),
+            )
+        return Trained(self.fill(planned.params, "params", names), optimizer)
+
+    def fill(self, planned: Tree, part: str, names: Mapping[str, str]) -> Tree:
+        """The tree `planned` with the arrays of `part`: all of them, and of the planned shapes."""
+        with damage(self.file):
+            tree = self.tree[part]
+            stacked = _STACKED in tree
+            tree = tree.get(_STACKED, tree)
+            for name in sorted(set(_leaves(tree)) - set(names.values())):
+                raise ValueError(f"{part}/{name} is unknown")
+
+            def take(path: Any, leaf: Any) -> NDArray[Any]:
+                place = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value")
+                member, _, rest = place.partition("/")
+                array = _at(tree, names[rest if member.isdigit() else place])
+                if stacked and member.isdigit():
+                    array = array[int(member)]
+                if (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
+                    raise ValueError(
+                        f"{part}/{place} is {array.dtype}{array.shape}, expected {leaf.dtype}{leaf.shape}"
+                    )
+                if not np.isfinite(array).all():
+                    raise ValueError(f"{part}/{place} is not finite")
+                return array
+
+            return jax.tree_util.tree_map_with_path(take, planned)
+
+
+def _config(actor: _Network, critic: _Network, task: Task, num_envs: int) -> Config:
+    """The preset of the authors' code with the sizes of the arrays."""
+    settings: dict[str, Any] = {"num_envs": num_envs, "critic.members": critic.members or 1}
+    settings["value.atoms"] = critic.kernel("predictor/w2").shape[-1]
+    expected = {"actor": task.observation_size, "critic": task.observation_size + task.action_size}
+    for name, network in (("actor", actor), ("critic", critic)):
+        inputs, width = network.inputs_and_width()
+        if inputs != expected[name]:
+            raise InputError(
+                f"{network.file} has {inputs} inputs; {task.observation_size} observations and "
+                f"{task.action_size} actions make it {expected[name]}"
+            )
+        settings |= {f"{name}.width": width, f"{name}.depth": network.depth}
+    with damage(actor.file.parents[2]):
+        return override(presets.preset("release"), settings).resolve(task)
+
+
+# Names: ours -> theirs. -----------------------------------------------------------------------------------
+
+
+def _trunk_names(network: _Network) -> dict[str, str]:
+    names = {
+        "encoder/UnitDense_0/kernel": "embedder/w/hyper_dense/kernel",
+        "encoder/Scale_0/vector": "embedder/scaler/scaler",
+    }
+    for block in range(network.depth):
+        layer, first, second = f"encoder/layers_{block}", 2 * block + 1, 2 * block + 2
+        names |= {
+            f"encoder/UnitDense_{first}/kernel": f"{layer}/mlp/w1/hyper_dense/kernel",
+            f"encoder/Scale_{first}/vector": f"{layer}/mlp/scaler/scaler",
+            f"encoder/UnitDense_{second}/kernel": f"{layer}/mlp/w2/hyper_dense/kernel",
+            f"encoder/Scale_{second}/vector": f"{layer}/alpha_scaler/scaler",
+        }
+    return names
+
+
+def _head_names(ours: str, theirs: str, bias: str) -> dict[str, str]:
+    return {
+        f"{ours}/UnitDense_0/kernel": f"predictor/{theirs}w1/hyper_dense/kernel",
+        f"{ours}/Scale_0/vector": f"predictor/{theirs}scaler/scaler",
+        f"{ours}/UnitDense_1/kernel": f"predictor/{theirs}w2/hyper_dense/kernel",
+        f"{ours}/UnitDense_1/bias": f"predictor/{bias}",
+    }
+
+
+def _actor_names(actor: _Network) -> dict[str, str]:
+    mean = _head_names("predictor_mean", "mean_", "mean_bias")
+    return _trunk_names(actor) | mean | _head_names("predictor_log_std", "std_", "std_bias")
+
+
+def _critic_names(critic: _Network) -> dict[str, str]:
+    return _trunk_names(critic) | _head_names("predictor", "", "value_bias")
+
+
+# Statistics. ----------------------------------------------------------------------------------------------
+
+
+def _observations(folder: Path, size: int) -> Moments:
+    file = _file(folder, "obs_norm")
+    return _moments(file, messagepack.read(file), "obs_rms", size)
+
+
+def _returns(folder: Path) -> Returns:
+    file = _file(folder, "rew_norm")
+    data = messagepack.read(file)
+    moments = _moments(file, data, "G_rms", 1)
+    with damage(file):
+        running = _numbers(data["G"])
+        if not len(running):
+            raise ValueError("G is empty")
+        return Returns(running, moments, float(_numbers(data["G_r_max"])[0]))
+
+
+def _moments(file: Path, data: Mapping[str, Any], name: str, size: int) -> Moments:
+    with damage(file):
+        mean, variance, count = (_numbers(data[f"{name}_{of}"]) for of in ("mean", "var", "count"))
+        if len(mean) != size or len(variance) != size:
+            raise ValueError(
+                f"{name}_mean has {len(mean)} entries and {name}_var {len(variance)}; expected {size}"
+            )
+        if (variance < 0).any() or not 0 <= count[0] < 1 << 62:
+            raise ValueError(f"{name}_var or {name}_count is negative")
+        return Moments(mean, variance, float(count[0]))
+
+
+# Reading. -------------------------------------------------------------------------------------------------
+
+
+def _file(folder: Path, part: str) -> Path:
+    """The newest of a part."""
+    found = [
+        path for path in (folder / part).glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d{1,12}", path.name)
+    ]
+    if not found:
+        raise InputError(
+            f"{folder} holds no checkpoint of the authors' code: {part}/checkpoint_0/checkpoint is missing"
+        )
+    return max(found, key=lambda path: int(path.name.removeprefix("checkpoint_"))) / "checkpoint"
+
+
+def _at(tree: Any, place: str) -> NDArray[Any]:
+    for name in place.split("/"):
+        tree = tree[name]
+    if not isinstance(tree, np.ndarray):
+        raise ValueError(f"{place} is no array")
+    return tree
+
+
+def _leaves(tree: Any, prefix: str = "") -> Iterator[str]:
+    if not isinstance(tree, Mapping):
+        yield prefix.removesuffix("/")
+        return
+    for name, value in tree.items():
+        yield from _leaves(value, f"{prefix}{name}/")
+
+
+def _numbers(value: Any) -> NDArray[np.float64]:
+    """A number or an array, flat."""
+    array = np.asarray(value, np.float64).ravel()
+    if not np.isfinite(array).all():
+        raise ValueError("its statistics are not finite")
+    return array
+
+
+def _count(value: Any) -> NDArray[np.int32]:
+    count = np.asarray(value, np.int32)
+    if count.shape != () or count < 0:
+        raise ValueError(f"{value} is no count")
+    return count
