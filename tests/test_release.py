@@ -150,7 +150,14 @@ def test_damaged_files_get_one_line_that_names_them(copy, part):
     file = copy / part / "checkpoint_0" / "checkpoint"
     whole = file.read_bytes()
     attacks = [whole[:40], whole[: len(whole) // 2], b"", b"\xc1", b"\x91" * 5_000, whole + b"\0", packed([1])]
-    attacks += [packed({}), packed({"params": 3}), bytes(np.random.default_rng(0).bytes(500))]
+    attacks += [
+        packed({}),
+        packed({"params": 3}),
+        packed({**raw(part), "params": {}, "G": np.zeros(0), "obs_rms_var": 3}),
+    ]
+    attacks += [packed({**raw(part), "params": {"encoder": 1}, "obs_rms_count": 1e30, "G_rms_count": -1.0})]
+    if "opt_state" in raw(part) and part != "target_critic":
+        attacks += [packed({**raw(part), "opt_state": "PLACEHOLDER"}), packed({**raw(part), "opt_state": 7})]
     for data in attacks:
         file.write_bytes(data)
         with pytest.raises(CheckpointError, match=part) as caught:
@@ -193,7 +200,7 @@ def test_arrays_that_do_not_fit_are_refused(copy):
 
     assert kernel["kernel"].shape == (16, 1)
     refused(lambda p: p["predictor"].pop("mean_bias"), "lacks 'mean_bias'")
-    refused(lambda p: p.update(more=np.zeros(3, np.float32)), "params/more is unknown")
+    refused(lambda p: p.update(more=np.zeros(3, np.float32)), "more is unknown")
     refused(lambda p: p["predictor"].update(mean_bias=np.zeros(2, np.float32)), r"expected float32\(1,\)")
     refused(lambda p: p["predictor"].update(mean_bias=np.zeros(1)), "float64")
     refused(lambda p: p["predictor"].update(mean_bias=np.full(1, np.nan, np.float32)), "not finite")
@@ -202,11 +209,13 @@ def test_arrays_that_do_not_fit_are_refused(copy):
 
 
 def test_wrong_sizes_and_folders_are_refused(copy, tmp_path):
-    with pytest.raises(InputError, match="5 inputs; 7 observations and 1 actions make it 7"):
+    with pytest.raises(InputError, match="is for 5 inputs, but 7 observations were given"):
         from_release(copy, 7, 1)
     put(copy, "obs_norm", packed(raw("rew_norm")))
     with pytest.raises(InputError, match="obs_rms_mean"):
         from_release(copy, *SIZES)
+    with pytest.raises(InputError, match="is for 6 inputs, but 5 observations and 2 actions were given"):
+        from_release(copy, 5, 2)
     with pytest.raises(InputError, match="at least 1"):
         from_release(copy, 0, 1)
     with pytest.raises(InputError, match="holds no checkpoint of the authors' code"):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simbav2.training.online import Loop
 
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
+_PREDICTIONS = 1 << 31  # their noise is drawn behind that of any run's decisions
 
 
 class SimbaV2:
@@ -74,6 +75,7 @@ class SimbaV2:
         self._envs = envs
         self._loop: Loop | None = None
         self._normalizer: Normalizer | None = None
+        self._predictions = 0  # random ones
 
     @classmethod
     def from_config(cls, config: Config, task: Task, source: Any, envs: Envs | None = None) -> SimbaV2:
@@ -117,7 +119,11 @@ class SimbaV2:
         observation = np.asarray(observation, np.float32)
         single = observation.ndim == 1
         batch = self._checked(observation, self.task.observation_size, "observation")
-        action = self.act(batch, noise=0.0 if deterministic else 1.0)
+        if deterministic:
+            action = self.act(batch, noise=0.0)
+        else:
+            action = self.act(batch, noise=1.0, draw=_PREDICTIONS + self._predictions)
+            self._predictions += 1
         return (action[0] if single else action), state
 
     def q_values(self, observation: NDArray, action: NDArray) -> NDArray:
@@ -196,8 +202,11 @@ class SimbaV2:
     def warming_up(self) -> bool:
         return self.decisions < self.config.warmup_decisions
 
-    def act(self, observation: NDArray, noise: float) -> NDArray:
-        """Actions [N, A]; small batches are padded to `num_envs`, so that all of them share one compilation."""
+    def act(self, observation: NDArray, noise: float, draw: int | None = None) -> NDArray:
+        """Actions [N, A]; small batches are padded to `num_envs`, so that all of them share one compilation.
+
+        The noise is a function of the number `draw`: unless given, that of the decision.
+        """
         missing = max(0, self.config.num_envs - len(observation))
         padded = np.pad(observation, ((0, missing), (0, 0))) if missing else observation
         action = self.learner.act(
@@ -205,7 +214,7 @@ class SimbaV2:
             self.normalizer,
             padded,
             self._act_key,
-            np.uint32(self.decisions),
+            np.uint32(self.decisions if draw is None else draw),
             np.float32(noise),
         )
         return np.asarray(action)[: len(observation)]

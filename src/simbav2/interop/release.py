@@ -44,6 +44,8 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
             raise InputError(f"{name} is {size}; expected at least 1")
     folder = Path(folder)
     actor, critic = _Network.read(folder, "actor"), _Network.read(folder, "critic")
+    _check_inputs(actor, observation_size, 0)
+    _check_inputs(critic, observation_size, action_size)
     statistics = Statistics(_observations(folder, observation_size), _returns(folder))
     num_envs = len(statistics.returns.running)
     envs = None if env is None else make_vector_env(env, num_envs=num_envs)
@@ -59,7 +61,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
     state = LearnerState(
         actor=actor.trained(planned.actor, _actor_names(actor)),
         critic=critic.trained(planned.critic, _critic_names(critic)),
-        target=_Network.read(folder, "target_critic").fill(planned.target, "params", _critic_names(critic)),
+        target=_Network.read(folder, "target_critic").params(planned.target, _critic_names(critic)),
         log_temperature=_Network.read(folder, "temperature").trained(planned.log_temperature, {"": "log_temp"}),
         updates=critic.updates,
         key=None,
@@ -73,7 +75,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
 
 
 class _Network(NamedTuple):
-    """One of the networks: its parameters, and the moments of Adam where it is trained."""
+    """One of the networks: its parameters, and the state of its optimiser where it is trained."""
 
     file: Path
     tree: Mapping[str, Any]
@@ -84,87 +86,62 @@ class _Network(NamedTuple):
         return cls(file, messagepack.read(file))
 
     @property
-    def members(self) -> int | None:
-        """How many critics are stacked; None where nothing is."""
-        with damage(self.file):
-            return self.kernel("embedder/w").shape[0] if _STACKED in self.tree["params"] else None
-
-    @property
-    def depth(self) -> int:
-        with damage(self.file):
-            params = self.tree["params"]
-            depth = len(params.get(_STACKED, params)["encoder"])
-            if depth > _MOST_LAYERS:
-                raise ValueError(f"it has {depth} layers, more than {_MOST_LAYERS}")
-            return depth
-
-    @property
     def updates(self) -> NDArray[np.int32]:
         with damage(self.file):
             return _count(self.tree["update_step"])
 
-    def kernel(self, place: str) -> NDArray[Any]:
+    def sizes(self) -> _Sizes:
         with damage(self.file):
-            params = self.tree["params"]
-            return _at(params.get(_STACKED, params), f"{place}/hyper_dense/kernel")
+            params, stacked = _unstacked(self.tree["params"])
+            embedding = _array(params, "embedder/w/hyper_dense/kernel")
+            inputs, width = embedding.shape[-2:]
+            depth = len(params["encoder"])
+            if depth > _MOST_LAYERS:
+                raise ValueError(f"it has {depth} layers, more than {_MOST_LAYERS}")
+            # One input is the constant that is appended.
+            return _Sizes(inputs - 1, width, depth, len(embedding) if stacked else 1)
 
-    def inputs_and_width(self) -> tuple[int, int]:
+    def atoms(self) -> int:
         with damage(self.file):
-            inputs, width = self.kernel("embedder/w").shape[-2:]
-            return inputs - 1, width  # one is the constant that is appended
+            return _array(_unstacked(self.tree["params"])[0], "predictor/w2/hyper_dense/kernel").shape[-1]
 
     def trained(self, planned: Any, names: Mapping[str, str]) -> Trained:
         with damage(self.file):
-            adam = next(state for state in self.tree["opt_state"] if "mu" in state)
-            moments = _Network(self.file, adam)
+            adam = _adam(self.tree["opt_state"])
             optimizer = planned.optimizer._replace(
                 count=_count(adam["count"]),
-                mu=moments.fill(planned.params, "mu", names),
-                nu=moments.fill(planned.params, "nu", names),
+                mu=_fill(planned.params, adam["mu"], names),
+                nu=_fill(planned.params, adam["nu"], names),
             )
-        return Trained(self.fill(planned.params, "params", names), optimizer)
+        return Trained(self.params(planned.params, names), optimizer)
 
-    def fill(self, planned: Tree, part: str, names: Mapping[str, str]) -> Tree:
-        """The tree `planned` with the arrays of `part`: all of them, and of the planned shapes."""
+    def params(self, planned: Tree, names: Mapping[str, str]) -> Tree:
         with damage(self.file):
-            tree = self.tree[part]
-            stacked = _STACKED in tree
-            tree = tree.get(_STACKED, tree)
-            for name in sorted(set(_leaves(tree)) - set(names.values())):
-                raise ValueError(f"{part}/{name} is unknown")
+            return _fill(planned, self.tree["params"], names)
 
-            def take(path: Any, leaf: Any) -> NDArray[Any]:
-                place = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value")
-                member, _, rest = place.partition("/")
-                array = _at(tree, names[rest if member.isdigit() else place])
-                if stacked and member.isdigit():
-                    array = array[int(member)]
-                if (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
-                    raise ValueError(
-                        f"{part}/{place} is {array.dtype}{array.shape}, expected {leaf.dtype}{leaf.shape}"
-                    )
-                if not np.isfinite(array).all():
-                    raise ValueError(f"{part}/{place} is not finite")
-                return array
 
-            return jax.tree_util.tree_map_with_path(take, planned)
+class _Sizes(NamedTuple):
+    inputs: int
+    width: int
+    depth: int
+    members: int
 
 
 def _config(actor: _Network, critic: _Network, task: Task, num_envs: int) -> Config:
     """The preset of the authors' code with the sizes of the arrays."""
-    settings: dict[str, Any] = {"num_envs": num_envs, "critic.members": critic.members or 1}
-    settings["value.atoms"] = critic.kernel("predictor/w2").shape[-1]
-    expected = {"actor": task.observation_size, "critic": task.observation_size + task.action_size}
-    for name, network in (("actor", actor), ("critic", critic)):
-        inputs, width = network.inputs_and_width()
-        if inputs != expected[name]:
-            raise InputError(
-                f"{network.file} has {inputs} inputs; {task.observation_size} observations and "
-                f"{task.action_size} actions make it {expected[name]}"
-            )
-        settings |= {f"{name}.width": width, f"{name}.depth": network.depth}
+    settings: dict[str, Any] = {"num_envs": num_envs, "value.atoms": critic.atoms()}
+    settings["critic.members"] = critic.sizes().members
+    for name, sizes in (("actor", actor.sizes()), ("critic", critic.sizes())):
+        settings |= {f"{name}.width": sizes.width, f"{name}.depth": sizes.depth}
     with damage(actor.file.parents[2]):
         return override(presets.preset("release"), settings).resolve(task)
+
+
+def _check_inputs(network: _Network, observations: int, actions: int) -> None:
+    inputs = network.sizes().inputs
+    if inputs != observations + actions:
+        given = f"{observations} observations" + (f" and {actions} actions" if actions else "")
+        raise InputError(f"{network.file} is for {inputs} inputs, but {given} were given")
 
 
 # Names: ours -> theirs. -----------------------------------------------------------------------------------
@@ -175,7 +152,7 @@ def _trunk_names(network: _Network) -> dict[str, str]:
         "encoder/UnitDense_0/kernel": "embedder/w/hyper_dense/kernel",
         "encoder/Scale_0/vector": "embedder/scaler/scaler",
     }
-    for block in range(network.depth):
+    for block in range(network.sizes().depth):
         layer, first, second = f"encoder/layers_{block}", 2 * block + 1, 2 * block + 2
         names |= {
             f"encoder/UnitDense_{first}/kernel": f"{layer}/mlp/w1/hyper_dense/kernel",
@@ -250,8 +227,46 @@ def _file(folder: Path, part: str) -> Path:
     return max(found, key=lambda path: int(path.name.removeprefix("checkpoint_"))) / "checkpoint"
 
 
-def _at(tree: Any, place: str) -> NDArray[Any]:
+def _unstacked(tree: Any) -> tuple[Mapping[str, Any], bool]:
+    """A network's tree, and whether its arrays are of several critics."""
+    if not isinstance(tree, Mapping):
+        raise ValueError("expected a tree of arrays")
+    return (tree[_STACKED], True) if _STACKED in tree else (tree, False)
+
+
+def _adam(states: Any) -> Mapping[str, Any]:
+    """Adam's part of what an optimiser has saved."""
+    for state in states.values() if isinstance(states, Mapping) else states:
+        if isinstance(state, Mapping) and "mu" in state:
+            return state
+    raise ValueError("opt_state has no moments of Adam")
+
+
+def _fill(planned: Tree, tree: Any, names: Mapping[str, str]) -> Tree:
+    """`planned` with the arrays of `tree`: all of them, and of the planned shapes."""
+    tree, stacked = _unstacked(tree)
+    for name in sorted(set(_leaves(tree)) - set(names.values())):
+        raise ValueError(f"{name} is unknown")
+
+    def take(path: Any, leaf: Any) -> NDArray[Any]:
+        place = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value")
+        member, _, rest = place.partition("/")  # critics are a tuple, so that their places begin with a number
+        name = names[rest if member.isdigit() else place]
+        array = _array(tree, name)
+        shape = (len(planned), *leaf.shape) if stacked else leaf.shape  # type: ignore[arg-type]
+        if (array.shape, array.dtype) != (shape, leaf.dtype):
+            raise ValueError(f"{name} is {array.dtype}{array.shape}, expected {leaf.dtype}{shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} is not finite")
+        return array[int(member)] if stacked else array
+
+    return jax.tree_util.tree_map_with_path(take, planned)
+
+
+def _array(tree: Any, place: str) -> NDArray[Any]:
     for name in place.split("/"):
+        if not isinstance(tree, Mapping):
+            raise ValueError(f"{place} is missing")
         tree = tree[name]
     if not isinstance(tree, np.ndarray):
         raise ValueError(f"{place} is no array")
