@@ -119,6 +119,13 @@ def test_the_exported_file_must_act_like_the_agent(agent, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
+def test_without_onnx_the_extra_is_named(agent, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "simbav2.interop.onnx_policy")
+    with pytest.raises(InputError, match=r"pip install 'simbav2\[onnx\]'"):
+        export(agent, "onnx", tmp_path / "policy.onnx")
+
+
 def test_bad_calls(agent, tmp_path):
     with pytest.raises(InputError, match="did you mean 'onnx'"):
         export(agent, "onx", tmp_path / "policy.onnx")

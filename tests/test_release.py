@@ -103,7 +103,7 @@ def put(folder: Path, part: str, data: bytes) -> None:
 
 def stacked(one, other, merge=lambda a, b: np.stack([a, b])):
     if isinstance(one, dict):
-        return {name: stacked(one[name], other[name], merge) for name in one}
+        return {name: stacked(one[name], other and other[name], merge) for name in one}
     return merge(one, other)
 
 
@@ -206,6 +206,14 @@ def test_arrays_that_do_not_fit_are_refused(copy):
     refused(lambda p: p["predictor"].update(mean_bias=np.full(1, np.nan, np.float32)), "not finite")
     layer = raw("actor")["params"]["encoder"]["layers_0"]
     refused(lambda p: p["encoder"].update({f"layers_{n}": layer for n in range(70)}), "70 layers")
+    tree = raw("critic")
+    tree["params"] = {
+        "VmapSimbaV2Critic_0": stacked(tree["params"], None, lambda a, _: np.zeros((99, *a.shape), np.float32))
+    }
+    put(copy, "actor", packed(actor))
+    put(copy, "critic", packed(tree))
+    with pytest.raises(CheckpointError, match="99 members"):
+        from_release(copy, *SIZES)
 
 
 def test_wrong_sizes_and_folders_are_refused(copy, tmp_path):

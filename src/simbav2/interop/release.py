@@ -6,10 +6,9 @@ learning first gathers some with its own policy (`SimbaV2.update`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,14 +22,13 @@ from simbav2.envs.tasks import Task
 from simbav2.envs.vector import make_vector_env
 from simbav2.errors import InputError
 from simbav2.interop import messagepack
-from simbav2.learner import Learner, LearnerState, Trained
+from simbav2.interop.release_networks import Network, actor_names, critic_names, file_of
+from simbav2.learner import Learner, LearnerState
 from simbav2.statistics import Moments, Returns, Statistics
 from simbav2.training.files import damage
 
 NAME = "release-checkpoint"  # of the task where none is given
-_STACKED = "VmapSimbaV2Critic_0"  # above the tree of several critics, whose arrays have a leading axis
-_MOST_LAYERS = 64  # more are a forgery that would take hours to plan
-Tree = TypeVar("Tree")
+_MOST_ENVS = 1024  # side by side; more are a forgery that would take long to make
 
 
 def from_release(folder: str | Path, observation_size: int, action_size: int, env: Any = None) -> SimbaV2:
@@ -43,7 +41,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
         if size < 1:
             raise InputError(f"{name} is {size}; expected at least 1")
     folder = Path(folder)
-    actor, critic = _Network.read(folder, "actor"), _Network.read(folder, "critic")
+    actor, critic = Network.read(folder, "actor"), Network.read(folder, "critic")
     _check_inputs(actor, observation_size, 0)
     _check_inputs(critic, observation_size, action_size)
     statistics = Statistics(_observations(folder, observation_size), _returns(folder))
@@ -59,10 +57,10 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
     # Planned, not allocated: what does not fit is refused before it costs anything.
     planned = jax.eval_shape(Learner(config, observation_size, action_size).init, jax.random.PRNGKey(0))
     state = LearnerState(
-        actor=actor.trained(planned.actor, _actor_names(actor)),
-        critic=critic.trained(planned.critic, _critic_names(critic)),
-        target=_Network.read(folder, "target_critic").params(planned.target, _critic_names(critic)),
-        log_temperature=_Network.read(folder, "temperature").trained(planned.log_temperature, {"": "log_temp"}),
+        actor=actor.trained(planned.actor, actor_names(actor)),
+        critic=critic.trained(planned.critic, critic_names(critic)),
+        target=Network.read(folder, "target_critic").params(planned.target, critic_names(critic)),
+        log_temperature=Network.read(folder, "temperature").trained(planned.log_temperature, {"": "log_temp"}),
         updates=critic.updates,
         key=None,
     )
@@ -74,60 +72,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
     return agent
 
 
-class _Network(NamedTuple):
-    """One of the networks: its parameters, and the state of its optimiser where it is trained."""
-
-    file: Path
-    tree: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, folder: Path, part: str) -> _Network:
-        file = _file(folder, part)
-        return cls(file, messagepack.read(file))
-
-    @property
-    def updates(self) -> NDArray[np.int32]:
-        with damage(self.file):
-            return _count(self.tree["update_step"])
-
-    def sizes(self) -> _Sizes:
-        with damage(self.file):
-            params, stacked = _unstacked(self.tree["params"])
-            embedding = _array(params, "embedder/w/hyper_dense/kernel")
-            inputs, width = embedding.shape[-2:]
-            depth = len(params["encoder"])
-            if depth > _MOST_LAYERS:
-                raise ValueError(f"it has {depth} layers, more than {_MOST_LAYERS}")
-            # One input is the constant that is appended.
-            return _Sizes(inputs - 1, width, depth, len(embedding) if stacked else 1)
-
-    def atoms(self) -> int:
-        with damage(self.file):
-            return _array(_unstacked(self.tree["params"])[0], "predictor/w2/hyper_dense/kernel").shape[-1]
-
-    def trained(self, planned: Any, names: Mapping[str, str]) -> Trained:
-        with damage(self.file):
-            adam = _adam(self.tree["opt_state"])
-            optimizer = planned.optimizer._replace(
-                count=_count(adam["count"]),
-                mu=_fill(planned.params, adam["mu"], names),
-                nu=_fill(planned.params, adam["nu"], names),
-            )
-        return Trained(self.params(planned.params, names), optimizer)
-
-    def params(self, planned: Tree, names: Mapping[str, str]) -> Tree:
-        with damage(self.file):
-            return _fill(planned, self.tree["params"], names)
-
-
-class _Sizes(NamedTuple):
-    inputs: int
-    width: int
-    depth: int
-    members: int
-
-
-def _config(actor: _Network, critic: _Network, task: Task, num_envs: int) -> Config:
+def _config(actor: Network, critic: Network, task: Task, num_envs: int) -> Config:
     """The preset of the authors' code with the sizes of the arrays."""
     settings: dict[str, Any] = {"num_envs": num_envs, "value.atoms": critic.atoms()}
     settings["critic.members"] = critic.sizes().members
@@ -137,66 +82,29 @@ def _config(actor: _Network, critic: _Network, task: Task, num_envs: int) -> Con
         return override(presets.preset("release"), settings).resolve(task)
 
 
-def _check_inputs(network: _Network, observations: int, actions: int) -> None:
+def _check_inputs(network: Network, observations: int, actions: int) -> None:
     inputs = network.sizes().inputs
     if inputs != observations + actions:
         given = f"{observations} observations" + (f" and {actions} actions" if actions else "")
         raise InputError(f"{network.file} is for {inputs} inputs, but {given} were given")
 
 
-# Names: ours -> theirs. -----------------------------------------------------------------------------------
-
-
-def _trunk_names(network: _Network) -> dict[str, str]:
-    names = {
-        "encoder/UnitDense_0/kernel": "embedder/w/hyper_dense/kernel",
-        "encoder/Scale_0/vector": "embedder/scaler/scaler",
-    }
-    for block in range(network.sizes().depth):
-        layer, first, second = f"encoder/layers_{block}", 2 * block + 1, 2 * block + 2
-        names |= {
-            f"encoder/UnitDense_{first}/kernel": f"{layer}/mlp/w1/hyper_dense/kernel",
-            f"encoder/Scale_{first}/vector": f"{layer}/mlp/scaler/scaler",
-            f"encoder/UnitDense_{second}/kernel": f"{layer}/mlp/w2/hyper_dense/kernel",
-            f"encoder/Scale_{second}/vector": f"{layer}/alpha_scaler/scaler",
-        }
-    return names
-
-
-def _head_names(ours: str, theirs: str, bias: str) -> dict[str, str]:
-    return {
-        f"{ours}/UnitDense_0/kernel": f"predictor/{theirs}w1/hyper_dense/kernel",
-        f"{ours}/Scale_0/vector": f"predictor/{theirs}scaler/scaler",
-        f"{ours}/UnitDense_1/kernel": f"predictor/{theirs}w2/hyper_dense/kernel",
-        f"{ours}/UnitDense_1/bias": f"predictor/{bias}",
-    }
-
-
-def _actor_names(actor: _Network) -> dict[str, str]:
-    mean = _head_names("predictor_mean", "mean_", "mean_bias")
-    return _trunk_names(actor) | mean | _head_names("predictor_log_std", "std_", "std_bias")
-
-
-def _critic_names(critic: _Network) -> dict[str, str]:
-    return _trunk_names(critic) | _head_names("predictor", "", "value_bias")
-
-
 # Statistics. ----------------------------------------------------------------------------------------------
 
 
 def _observations(folder: Path, size: int) -> Moments:
-    file = _file(folder, "obs_norm")
+    file = file_of(folder, "obs_norm")
     return _moments(file, messagepack.read(file), "obs_rms", size)
 
 
 def _returns(folder: Path) -> Returns:
-    file = _file(folder, "rew_norm")
+    file = file_of(folder, "rew_norm")
     data = messagepack.read(file)
     moments = _moments(file, data, "G_rms", 1)
     with damage(file):
         running = _numbers(data["G"])
-        if not len(running):
-            raise ValueError("G is empty")
+        if len(running) > _MOST_ENVS:
+            raise ValueError(f"G is of {len(running):,} environments; at most {_MOST_ENVS:,} are believed")
         return Returns(running, moments, float(_numbers(data["G_r_max"])[0]))
 
 
@@ -208,89 +116,13 @@ def _moments(file: Path, data: Mapping[str, Any], name: str, size: int) -> Momen
                 f"{name}_mean has {len(mean)} entries and {name}_var {len(variance)}; expected {size}"
             )
         if (variance < 0).any() or not 0 <= count[0] < 1 << 62:
-            raise ValueError(f"{name}_var or {name}_count is negative")
+            raise ValueError(f"{name}_var or {name}_count is out of range")
         return Moments(mean, variance, float(count[0]))
-
-
-# Reading. -------------------------------------------------------------------------------------------------
-
-
-def _file(folder: Path, part: str) -> Path:
-    """The newest of a part."""
-    found = [
-        path for path in (folder / part).glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d{1,12}", path.name)
-    ]
-    if not found:
-        raise InputError(
-            f"{folder} holds no checkpoint of the authors' code: {part}/checkpoint_0/checkpoint is missing"
-        )
-    return max(found, key=lambda path: int(path.name.removeprefix("checkpoint_"))) / "checkpoint"
-
-
-def _unstacked(tree: Any) -> tuple[Mapping[str, Any], bool]:
-    """A network's tree, and whether its arrays are of several critics."""
-    if not isinstance(tree, Mapping):
-        raise ValueError("expected a tree of arrays")
-    return (tree[_STACKED], True) if _STACKED in tree else (tree, False)
-
-
-def _adam(states: Any) -> Mapping[str, Any]:
-    """Adam's part of what an optimiser has saved."""
-    for state in states.values() if isinstance(states, Mapping) else states:
-        if isinstance(state, Mapping) and "mu" in state:
-            return state
-    raise ValueError("opt_state has no moments of Adam")
-
-
-def _fill(planned: Tree, tree: Any, names: Mapping[str, str]) -> Tree:
-    """`planned` with the arrays of `tree`: all of them, and of the planned shapes."""
-    tree, stacked = _unstacked(tree)
-    for name in sorted(set(_leaves(tree)) - set(names.values())):
-        raise ValueError(f"{name} is unknown")
-
-    def take(path: Any, leaf: Any) -> NDArray[Any]:
-        place = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value")
-        member, _, rest = place.partition("/")  # critics are a tuple, so that their places begin with a number
-        name = names[rest if member.isdigit() else place]
-        array = _array(tree, name)
-        shape = (len(planned), *leaf.shape) if stacked else leaf.shape  # type: ignore[arg-type]
-        if (array.shape, array.dtype) != (shape, leaf.dtype):
-            raise ValueError(f"{name} is {array.dtype}{array.shape}, expected {leaf.dtype}{shape}")
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} is not finite")
-        return array[int(member)] if stacked else array
-
-    return jax.tree_util.tree_map_with_path(take, planned)
-
-
-def _array(tree: Any, place: str) -> NDArray[Any]:
-    for name in place.split("/"):
-        if not isinstance(tree, Mapping):
-            raise ValueError(f"{place} is missing")
-        tree = tree[name]
-    if not isinstance(tree, np.ndarray):
-        raise ValueError(f"{place} is no array")
-    return tree
-
-
-def _leaves(tree: Any, prefix: str = "") -> Iterator[str]:
-    if not isinstance(tree, Mapping):
-        yield prefix.removesuffix("/")
-        return
-    for name, value in tree.items():
-        yield from _leaves(value, f"{prefix}{name}/")
 
 
 def _numbers(value: Any) -> NDArray[np.float64]:
     """A number or an array, flat."""
     array = np.asarray(value, np.float64).ravel()
-    if not np.isfinite(array).all():
-        raise ValueError("its statistics are not finite")
+    if not array.size or not np.isfinite(array).all():
+        raise ValueError("its statistics are not all finite numbers")
     return array
-
-
-def _count(value: Any) -> NDArray[np.int32]:
-    count = np.asarray(value, np.int32)
-    if count.shape != () or count < 0:
-        raise ValueError(f"{value} is no count")
-    return count
