@@ -249,10 +249,9 @@ class SimbaV2:
     def update(self) -> dict[str, Any] | None:
         """The updates due after the latest decision, if any; their metrics stay on the device."""
         updates, every = self.config.rhythm
-        # As much as a warm-up gives: an agent loaded without its experience acts first, then goes on learning.
-        if len(self.replay) < min(self.config.warmup_decisions, self.config.replay.capacity):
-            return None
-        if self.decisions // self.config.num_envs % every:
+        # An agent loaded without its experience first gathers as much as a warm-up gives.
+        gathering = len(self.replay) < min(self.config.warmup_decisions, self.config.replay.capacity)
+        if self.warming_up or gathering or self.decisions // self.config.num_envs % every:
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)
