@@ -8,6 +8,7 @@ import msgpack
 import numpy as np
 import pytest
 
+import simbav2
 from simbav2 import CheckpointError, InputError, SimbaV2
 from simbav2.interop import from_release, messagepack
 from simbav2.statistics import Statistics
@@ -65,6 +66,7 @@ def test_the_statistics_follow_the_authors_trace(agent, golden):
 
 
 def test_sizes_and_counts_are_read_from_the_arrays(agent):
+    assert simbav2.interop.from_release is from_release
     config = agent.config
     assert (config.actor.width, config.actor.depth) == (16, 1)
     assert (config.critic.width, config.critic.depth, config.critic.members) == (32, 2, 1)

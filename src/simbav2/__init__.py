@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from simbav2 import interop
 from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import CheckpointError, Failure, InputError
 
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
     from simbav2.training.callbacks import Callback
 
 __version__ = "0.1.0"
-__all__ = ["Callback", "CheckpointError", "Failure", "InputError", "SimbaV2", "Task", "make_env", "tasks"]
+__all__ = [
+    "Callback",
+    "CheckpointError",
+    "Failure",
+    "InputError",
+    "SimbaV2",
+    "Task",
+    "interop",
+    "make_env",
+    "tasks",
+]
 
 _LAZY = {
     "Callback": "simbav2.training.callbacks",
