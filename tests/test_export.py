@@ -15,7 +15,7 @@ from toys import TINY
 
 from simbav2 import Failure, InputError, SimbaV2
 from simbav2.cli import main
-from simbav2.interop import export, numpy_policy, simbav2_policy
+from simbav2.interop import export_policy, numpy_policy, simbav2_policy
 from simbav2.interop.simbav2_policy import Policy
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy.py"
@@ -49,7 +49,7 @@ def observations():
 def folder(agent, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
     for format, name in (("numpy", "policy.npz"), ("onnx", "policy.onnx")):
-        exported = export(agent, format, folder / name)
+        exported = export_policy(agent, format, folder / name)
         assert 0 < exported.difference < 1e-5
     return folder
 
@@ -70,7 +70,7 @@ def test_actions_are_in_the_environments_own_units(agent, observations, folder):
 
 
 def test_unit_actions_are_those_of_predict(agent, observations, tmp_path):
-    export(agent, "numpy", tmp_path / "policy.npz", unit_actions=True)
+    export_policy(agent, "numpy", tmp_path / "policy.npz", unit_actions=True)
     policy = Policy(tmp_path / "policy.npz")
     np.testing.assert_allclose(policy(observations), agent.predict(observations)[0], atol=1e-5)
     assert policy.metadata["action_low"] == [-1.0] * 4
@@ -112,10 +112,10 @@ def test_the_exported_file_must_act_like_the_agent(agent, tmp_path, monkeypatch)
     honest = numpy_policy.act
     monkeypatch.setattr(numpy_policy, "act", lambda model, observations: honest(model, observations) + 1e-3)
     with pytest.raises(Failure, match="off by"):
-        export(agent, "numpy", tmp_path / "policy.npz")
+        export_policy(agent, "numpy", tmp_path / "policy.npz")
     monkeypatch.setattr(numpy_policy, "act", lambda model, observations: honest(model, observations) * np.nan)
     with pytest.raises(Failure, match="off by nan"):
-        export(agent, "numpy", tmp_path / "policy.npz")
+        export_policy(agent, "numpy", tmp_path / "policy.npz")
     assert not list(tmp_path.iterdir())
 
 
@@ -123,17 +123,17 @@ def test_without_onnx_the_extra_is_named(agent, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.delitem(sys.modules, "simbav2.interop.onnx_policy")
     with pytest.raises(InputError, match=r"pip install 'simbav2\[onnx\]'"):
-        export(agent, "onnx", tmp_path / "policy.onnx")
+        export_policy(agent, "onnx", tmp_path / "policy.onnx")
 
 
 def test_bad_calls(agent, tmp_path):
     with pytest.raises(InputError, match="did you mean 'onnx'"):
-        export(agent, "onx", tmp_path / "policy.onnx")
+        export_policy(agent, "onx", tmp_path / "policy.onnx")
     with pytest.raises(InputError, match=r"expected policy\.npz"):
-        export(agent, "numpy", tmp_path / "policy.onnx")
+        export_policy(agent, "numpy", tmp_path / "policy.onnx")
     (tmp_path / "file").write_text("")
     with pytest.raises(Failure, match="cannot be written"):
-        export(agent, "numpy", tmp_path / "file" / "policy.npz")
+        export_policy(agent, "numpy", tmp_path / "file" / "policy.npz")
 
 
 @pytest.mark.parametrize("format", ["onnx", "numpy"])

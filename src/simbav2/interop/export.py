@@ -44,7 +44,7 @@ class Exported(NamedTuple):
     metadata: dict[str, Any]
 
 
-def export(agent: SimbaV2, format: str, out: str | Path, unit_actions: bool = False) -> Exported:
+def export_policy(agent: SimbaV2, format: str, out: str | Path, unit_actions: bool = False) -> Exported:
     """Write the deterministic policy of `agent` to the file `out`, with what belongs to the format beside it.
 
     Its actions are in the environment's own units; with `unit_actions` in [-1, 1], as `agent.predict` gives them.
