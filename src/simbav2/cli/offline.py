@@ -19,7 +19,7 @@ def add(command: AddCommand) -> None:
     parser.usage = (
         "simbav2 offline DATASET [--data FILE] [--task TASK] [--download] [--then-online N] [--preset NAME]\n"
         "                       [--design X] [--seed K] [--out DIR] [--overwrite | --auto-resume] [--keep N]\n"
-        "                       [--section.field VALUE ...]"
+        "                       [--track SERVICE ...] [--section.field VALUE ...]"
     )
     parser.add_argument(
         "dataset",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
 
 STOPPED = 130  # the shell's status for Ctrl-C
+SERVICES = ("tensorboard", "wandb")
 _NO_SETTINGS = ("task", "preset", "design")  # given by words of their own
 
 
@@ -48,6 +49,7 @@ def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> Non
         action="store_true",
         help="go on with the run that the folder already holds, if any: for jobs that may be killed and restarted",
     )
+    add_track_option(parser)
     parser.add_argument("--keep", metavar="N", help="checkpoints kept, the same as --schedule.keep (default: 2)")
     parser.epilog = (
         "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n"
@@ -56,6 +58,17 @@ def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> Non
             for name, value in leaves(presets.preset(preset)).items()
             if not name.startswith((*_NO_SETTINGS, *hidden))
         )
+    )
+
+
+def add_track_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--track",
+        nargs="+",
+        choices=SERVICES,
+        default=[],
+        metavar="SERVICE",
+        help=f"show the curves elsewhere as well: {', '.join(SERVICES)}",
     )
 
 
@@ -68,11 +81,12 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 def carry_out(agent: SimbaV2, options: argparse.Namespace) -> int:
     """Make the run, or go on with it where that is asked for."""
     from simbav2.training import run
+    from simbav2.training.tracking import trackers
 
-    folder = options.out or run.default_folder(agent.config)
+    folder, callbacks = options.out or run.default_folder(agent.config), trackers(options.track)
     if options.auto_resume:
-        return conclude(folder, run.start_or_resume(agent, folder, options.stop_after))
-    return conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite))
+        return conclude(folder, run.start_or_resume(agent, folder, options.stop_after, callbacks))
+    return conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite, callbacks))
 
 
 def conclude(folder: Path, summary: dict[str, Any] | None) -> int:

@@ -17,7 +17,8 @@ def add(command: AddCommand) -> None:
     parser = command("train", _run, "train an agent: live progress, evaluations, checkpoints, a report")
     parser.usage = (
         "simbav2 train TASK [--preset NAME] [--design X] [--seed K | --seeds K ...] [--env-steps N]\n"
-        "                     [--out DIR] [--overwrite | --auto-resume] [--keep N] [--section.field VALUE ...]"
+        "                     [--out DIR] [--overwrite | --auto-resume] [--keep N] [--track SERVICE ...]\n"
+        "                     [--section.field VALUE ...]"
     )
     parser.add_argument(
         "task",
@@ -61,6 +62,7 @@ def _train_seeds(options: argparse.Namespace) -> int:
     common += ["--stop-after", str(options.stop_after)] if options.stop_after else []
     common += ["--overwrite"] if options.overwrite else []
     common += ["--auto-resume"] if options.auto_resume else []
+    common += ["--track", *options.track] if options.track else []
     common += [f"--{name}={value}" for name, value in given.items()]
 
     def run(seed: int) -> seeds.Run:

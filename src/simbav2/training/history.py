@@ -44,6 +44,16 @@ def load_run(run: Path, env: Any = None) -> tuple[SimbaV2, Loop, tuple[Segment, 
     return _newest(run, lambda path: checkpoint.load_run(path, run / "replay", env))
 
 
+def newest_whole(run: Path) -> Path:
+    """The newest checkpoint whose files are what was written."""
+
+    def verified(path: Path) -> Path:
+        manifest.verify(path, checkpoint.AGENT)
+        return path
+
+    return _newest(run, verified)
+
+
 def _newest(run: Path, read: Callable[[Path], Loaded]) -> Loaded:
     *newer, oldest = checkpoints(run)
     for path in newer:
