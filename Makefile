@@ -13,7 +13,7 @@ DEMO_SEEDS ?= 0 1
 DEMO_ARGS ?= --env-steps 2000 --warmup-decisions 250 --actor.width 16 --critic.width 16 --schedule.log-every 250 \
   --schedule.evaluate-every 500 --schedule.evaluation-episodes 2
 
-.PHONY: help install train report-demo test test-slow test-interop chaos lint types format bench clean
+.PHONY: help install train report-demo test test-slow test-interop chaos lint types format bench docs clean
 
 help:
 	@echo "make train    train SimbaV2 on $(TASK) with the preset 'quick' (TASK=..., ARGS='--seed 1 ...')"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-slow   the tests that take minutes"
 	@echo "make test-interop   our agents with Stable-Baselines3, in an environment of its own (.venv-interop)"
 	@echo "make chaos    kills, damaged files, a full disk and a long soak (hours; figures in chaos.json)"
+	@echo "make docs     the documentation as a site, in site/index.html"
 	@echo "make lint | types | format | bench | install | clean"
 
 install: $(INSTALLED)
@@ -31,7 +32,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  || { echo "simbav2 needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 2; }
 	@echo "making the environment in .venv (about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,myosuite,offline,onnx,ray,video]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,hub,myosuite,offline,onnx,ray,tensorboard,video,wandb]'
 	@touch $@
 
 train: $(INSTALLED)
@@ -79,5 +80,9 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/simbav2 bench
 
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 clean:
-	rm -rf .venv .venv-interop
+	rm -rf .venv .venv-interop site

@@ -1,0 +1,144 @@
+"""What the site adds to the pages in this folder, which are written to be read in the repository as well.
+
+The README is the start, the commands' help a page, and a link to a file outside this folder leads to a page with that
+file. A link to code names a symbol (`../src/simbav2/learner.py#Learner.learn`) and the site leads to its line: lines
+move, symbols are looked up.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}  # files of the repository that are pages
+_TARGET = re.compile(r'(?<=\]\()(?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?(?=\))|(?<=<img src=")(?!https?:)([^"]+)')
+_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_LANGUAGES = {".py": "python", ".toml": "toml", ".cff": "yaml"}
+
+
+class Link(NamedTuple):
+    path: str  # of the file, from the root of the repository; where the link leads within its page, that page
+    anchor: str | None
+
+
+def links(markdown: str, page: str) -> Iterator[Link]:
+    """Where the links and images of a page lead; `page` is its place in the repository."""
+    for match in _TARGET.finditer(_FENCE.sub("", markdown)):
+        yield _link(match, page)
+
+
+def _link(match: re.Match[str], page: str) -> Link:
+    place = match[1] or match[3]
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(page), place)) if place else page
+    return Link(path, match[2])
+
+
+def line_of(source: str, symbol: str) -> int:
+    """The line on which a file of Python defines `symbol`, such as `Learner.learn` or a constant."""
+    body: list[ast.stmt] = ast.parse(source).body
+    for name in symbol.split("."):
+        node = next((node for node in body if name in _names(node)), None)
+        if node is None:
+            raise KeyError(symbol)
+        body = getattr(node, "body", [])
+    assert node is not None
+    return node.lineno
+
+
+def _names(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+    return []
+
+
+def commands() -> str:
+    """The help of every command, as it is printed."""
+    from simbav2 import cli
+
+    parts = ["# Commands", "As `simbav2 --help` and `simbav2 COMMAND --help` print them."]
+    parts.append(f"```text\n{help_of()}\n```")
+    for command in cli.COMMANDS:
+        name = command.__name__.rpartition(".")[2].replace("_", "-")
+        parts.append(f"## {name}\n\n```text\n{help_of(name)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def help_of(*words: str) -> str:
+    """What a command prints about itself, on a terminal as wide as our pages."""
+    from simbav2 import cli
+
+    os.environ["COLUMNS"] = "110"
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        cli.main([*words, "--help"])
+    return printed.getvalue().rstrip()
+
+
+# What MkDocs calls. ------------------------------------------------------------------------------------------
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    made = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in PAGES.items()}
+    made["commands.md"] = commands()
+    pages = {source: made[page] for source, page in PAGES.items()}
+    pages |= {f"docs/{file.src_uri}": file.content_string for file in files.documentation_pages()}
+    for page, markdown in pages.items():
+        for link in links(markdown, page):
+            if not link.path.startswith("docs/") and link.path not in PAGES:
+                made[_code_page(link.path)] = _code(link.path)
+    for uri, content in made.items():
+        files.append(File.generated(config, uri, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Links of the repository as links of the site."""
+    uri = page.file.src_uri
+    place = next((source for source, name in PAGES.items() if name == uri), f"docs/{uri}")
+    fences = _FENCE.findall(markdown)
+    pieces = [
+        _TARGET.sub(lambda match: _on_site(_link(match, place), uri), text) for text in _FENCE.split(markdown)
+    ]
+    return "".join(text + fence for text, fence in zip(pieces, [*fences, ""], strict=True))
+
+
+def _on_site(link: Link, uri: str) -> str:
+    anchor = f"#{link.anchor}" if link.anchor else ""
+    if link.path in PAGES:
+        target = PAGES[link.path]
+    elif link.path.startswith("docs/"):
+        target = link.path.removeprefix("docs/")
+    else:
+        target = _code_page(link.path)
+        if link.anchor:
+            line = line_of((ROOT / link.path).read_text(encoding="utf-8"), link.anchor)
+            anchor = f"#__codelineno-0-{line}"
+    if target == uri and anchor:
+        return anchor
+    return posixpath.relpath(target, posixpath.dirname(uri) or ".") + anchor
+
+
+def _code_page(path: str) -> str:
+    return f"code/{path}.md"
+
+
+def _code(path: str) -> str:
+    text = (ROOT / path).read_text(encoding="utf-8").rstrip()
+    language = _LANGUAGES.get(Path(path).suffix, "text")
+    hidden = "---\nsearch:\n  exclude: true\n---\n\n"
+    return f'{hidden}# {path}\n\n````{language} linenums="1"\n{text}\n````\n'

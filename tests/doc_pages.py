@@ -1,0 +1,82 @@
+"""What the README and the pages of docs/ hold: blocks of code, and the commands in them."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# What stands for something of the reader's own.
+STANDS_FOR = {
+    "TASK": "dmc/walker-walk",
+    "PLAN": "smoke",
+    "RUN": "run",
+    "HEAD:6379": "head:6379",
+    "$preset": "paper",
+    "$seed": "0",
+}
+
+
+class Command(NamedTuple):
+    page: str
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page}: {' '.join(self.words)}"
+
+
+def hooks():
+    """The module that makes pages of the site."""
+    spec = spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    return [code for language, code in _BLOCK.findall(page.read_text()) if language in languages]
+
+
+def commands(program: str) -> Iterator[Command]:
+    """All commands of `program` in blocks of shell code, with values in the place of placeholders."""
+    for page in PAGES:
+        for block in blocks(page, "bash"):
+            for words in _lines(block):
+                if words[0].removeprefix(".venv/bin/") == program:
+                    yield Command(page.name, tuple(map(_filled, words[1:])))
+
+
+def programs() -> set[str]:
+    return {
+        words[0].removeprefix(".venv/bin/")
+        for page in PAGES
+        for block in blocks(page, "bash")
+        for words in _lines(block)
+    }
+
+
+def inline_commands() -> Iterator[Command]:
+    """What the text calls `simbav2 ...`."""
+    for page in PAGES:
+        text = _BLOCK.sub("", page.read_text())
+        for found in re.findall(r"`simbav2 ([a-z][^`]*)`", text):
+            yield Command(page.name, tuple(found.replace("\\|", "|").split()))
+
+
+def _lines(block: str) -> Iterator[list[str]]:
+    for line in block.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            words = words[1:]  # a variable for one command
+        if words and words[0] not in ("for", "done"):
+            yield words
+
+
+def _filled(word: str) -> str:
+    for name, value in STANDS_FOR.items():
+        word = value if word == name else word.replace(name, value) if name.startswith("$") else word
+    return word

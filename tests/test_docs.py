@@ -1,0 +1,274 @@
+"""Every block of code and every command in the README and docs: run, or read by the program it is meant for."""
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from doc_pages import PAGES, ROOT, Command, blocks, commands, hooks, inline_commands, programs
+
+from simbav2 import cli, presets
+from simbav2.cli.parser import parse
+from simbav2.config import override
+from simbav2.datasets import hdf5
+from simbav2.datasets.catalog import D4RL
+from simbav2.envs.tasks import find
+from simbav2.sweep.plan import read_plan
+
+# A run of seconds, whatever was asked for; behind the given words, so that it wins.
+TINY = (
+    "--env-steps=120 --warmup-decisions=40 --actor.width=16 --critic.width=16 --critic.depth=1 --critic.members=1 "
+    "--replay.batch-size=16 --schedule.evaluation-episodes=1 --schedule.log-every=60"
+).split()
+OTHERS = {"simbav2", "make", "pip", "python", "git", "cd", "hf", "tensorboard", "sbatch"}
+PYTHON = [page for page in PAGES if blocks(page, "python")]
+
+
+def parsed(words):
+    return parse(words, [command.add for command in cli.COMMANDS])
+
+
+def check(command: Command) -> None:
+    """Not only words: presets, settings, tasks, data sets and plans must be there."""
+    options = parsed(command.words)
+    if options.command in ("train", "offline"):
+        settings = {**options.settings, **({} if options.keep is None else {"schedule.keep": options.keep})}
+        override(presets.preset(options.preset, options.design), settings)
+    if options.command == "train":
+        assert find(options.task) or gym.spec(options.task)
+    if options.command == "offline" and options.dataset:
+        assert (
+            options.dataset in D4RL or options.dataset.startswith("minari/") or options.dataset.endswith(".hdf5")
+        )
+    if options.command == "sweep":
+        read_plan(options.words[-1])
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder to work in, with what the pages suppose to be there."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    episodes = [
+        hdf5.Episode(
+            rng.normal(size=(21, 3)).astype(np.float32),
+            rng.uniform(-1, 1, (20, 1)).astype(np.float32),
+            rng.normal(size=20).astype(np.float32),
+            terminated=False,
+        )
+        for _ in range(3)
+    ]
+    if find_spec("h5py"):
+        hdf5.write(tmp_path / "my-data.hdf5", "Pendulum-v1", episodes)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", list(commands("simbav2")), ids=str)
+def test_every_command_is_one_that_the_program_takes(command, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    check(command)
+
+
+def test_every_program_in_the_docs_is_looked_at_here():
+    assert programs() <= OTHERS
+
+
+def test_what_make_and_python_are_asked_for_is_there():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {word for command in commands("make") for word in command.words if re.fullmatch("[a-z-]+", word)}
+    text = " ".join(page.read_text() for page in PAGES)
+    assert named | set(re.findall(r"`make ([a-z-]+)", text)) <= targets
+    for command in commands("python"):
+        assert (ROOT / command.words[0]).is_file(), command
+
+
+def test_every_extra_that_is_to_be_installed_exists():
+    text = " ".join(page.read_text() for page in PAGES)
+    asked = {extra for found in re.findall(r"simbav2\[([a-z,]+)\]", text) for extra in found.split(",")}
+    known = re.findall(r"^([a-z]+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert asked
+    assert asked <= set(known)
+
+
+@cache
+def told(name: str) -> str:
+    """A command's help."""
+    return hooks().help_of(name)
+
+
+@pytest.mark.parametrize("command", list(dict.fromkeys(inline_commands())), ids=str)
+def test_commands_in_the_text_have_names_and_options_that_exist(command):
+    name, *rest = command.words
+    assert f"simbav2 {name}" in told(name)
+    for word in rest:
+        for option in re.findall(r"--[a-z][a-z0-9.-]*", word):
+            assert option in told(name), command
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
+def test_python_runs_as_it_stands(page, here, monkeypatch):
+    """Page by page, block after block in one namespace; a long training alone is cut short."""
+    namespace = {"__name__": page.stem}
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for number, code in enumerate(blocks(page, "python")):
+        code = re.sub(r"\.learn\(\d\d_000\)", ".learn(40)", code)
+        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+    sys.modules.pop("simbav2_policy", None)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "py")], ids=lambda page: page.name)
+def test_python_for_other_packages_runs_where_they_are(page, here):
+    for code in blocks(page, "py"):
+        package = re.search(r"from (stable_baselines3)", code)[1]
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed; `make test-interop` has it")
+        exec(compile(code, page.name, "exec"), {"__name__": page.stem})
+
+
+def test_plans_in_the_docs_can_be_read(here):
+    for page in PAGES:
+        for code in blocks(page, "toml"):
+            (here / "plan.toml").write_text(code)
+            assert read_plan("plan.toml").runs
+
+
+def path_of_the_readme() -> list[list[str]]:
+    """From nothing to an exported policy: the first block of the README, as commands of ours."""
+    found = []
+    for line in blocks(PAGES[0], "bash")[0].splitlines():
+        words = shlex.split(line, comments=True)
+        if words[0] == "make" and words[1] == "train":
+            recipe = subprocess.run(
+                ["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=True
+            )
+            words = shlex.split(next(line for line in recipe.stdout.splitlines() if "simbav2 train" in line))
+        if words[0].endswith("simbav2"):
+            found.append(words[1:])
+    return found
+
+
+def test_the_readme_leads_to_a_trained_filmed_exported_policy(here, capsys):
+    pytest.importorskip("imageio_ffmpeg", reason="pip install 'simbav2[video]'")
+    train, evaluate, export = path_of_the_readme()
+    assert [train[0], evaluate[0], export[0]] == ["train", "evaluate", "export"]
+    assert cli.main([*train, *TINY]) == 0
+    assert cli.main([*evaluate, "--episodes=1"]) == 0, capsys.readouterr().err
+    assert cli.main(export) == 0
+    options = parsed(evaluate), parsed(export)
+    assert options[0].video.stat().st_size > 10_000
+    assert options[1].out.is_file()
+
+
+def test_a_page_of_commands_runs_from_its_first_to_its_last(here):
+    """Training, exporting in both formats: a page that says its commands run as they stand."""
+    for command in (command for command in commands("simbav2") if command.page == "interop.md"):
+        assert cli.main(list(command.words)) == 0, command
+
+
+FACTS = ("tasks", "presets", "bench --help", "sweep smoke --dry-run", "sweep status smoke")
+
+
+@pytest.mark.parametrize("line", FACTS)
+def test_commands_that_print_facts(line, here, capsys):
+    with contextlib.suppress(SystemExit):
+        assert cli.main(line.split()) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [command for command in commands("simbav2") if command.words[0] == "train"], ids=str
+)
+def test_every_training_command_trains(command, here, monkeypatch):
+    """With the given task, preset and design; small and short."""
+    if "--track" in command.words:
+        pytest.importorskip("wandb")
+        monkeypatch.setenv("WANDB_MODE", "offline")
+    assert cli.main([*command.words, "--replay.capacity=1000", *TINY]) == 0
+
+
+# Links and the site. -----------------------------------------------------------------------------------------
+
+
+def slugs(page) -> set[str]:
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.M), re.M
+    )
+    plain = [re.sub(r"[^\w\s-]", "", heading.lower()).strip() for heading in headings]
+    return {re.sub(r"[\s-]+", "-", heading) for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """To a file; within a page to a heading; within code to a symbol."""
+    site, place = hooks(), page.relative_to(ROOT).as_posix()
+    for link in site.links(page.read_text(), place):
+        target = ROOT / link.path
+        made = {"docs/commands.md", "docs/changelog.md"}
+        assert link.path in made or target.is_file(), link
+        if link.anchor and target.suffix == ".md":
+            assert link.anchor in slugs(target), link
+        elif link.anchor:
+            assert site.line_of(target.read_text(), link.anchor), link
+
+
+def test_implementation_details_are_numbered_and_each_has_its_code():
+    text = (ROOT / "docs" / "implementation-details.md").read_text()
+    items = re.split(r"^(\d+)\. ", text, flags=re.MULTILINE)[1:]
+    assert [int(number) for number in items[::2]] == list(range(1, len(items) // 2 + 1))
+    for item in items[1::2]:
+        named = re.findall(r"\[`([\w.]+)`\]\(\.\./src/[\w/]+\.py#([\w.]+)\)", item)
+        assert named, item
+        assert all(shown == symbol for shown, symbol in named), item
+
+
+def test_symbols_are_found_on_their_lines():
+    source = "LIMIT = 1\nkind: int = 2\n\n\n@decorated\nclass A:\n    x: int\n\n    def f(self):\n        pass\n"
+    found = [hooks().line_of(source, symbol) for symbol in ("LIMIT", "kind", "A", "A.x", "A.f")]
+    assert found == [1, 2, 6, 7, 9]
+    with pytest.raises(KeyError):
+        hooks().line_of(source, "A.g")
+
+
+def test_the_page_of_commands_has_all_of_them():
+    page = hooks().commands()
+    for command in cli.COMMANDS:
+        name = command.__name__.rpartition(".")[2].replace("_", "-")
+        assert f"\n## {name}\n\n```text\nusage: simbav2 {name}" in page
+
+
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs; pip install 'simbav2[docs]'")
+def test_the_site_is_built_without_a_warning_and_needs_no_network(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not re.search("WARNING|ERROR", done.stderr)
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        fetched = re.findall(
+            r'<(?:script|img|iframe|source)[^>]* src="(?:https?:)?//|<link [^>]*"https?:', page.read_text()
+        )
+        assert not fetched, page
+    details = (tmp_path / "site" / "implementation-details.html").read_text()
+    line = hooks().line_of((ROOT / "src/simbav2/learner.py").read_text(), "Learner._update")
+    assert f"code/src/simbav2/learner.py.html#__codelineno-0-{line}" in details
+    learner = (tmp_path / "site" / "code" / "src" / "simbav2" / "learner.py.html").read_text()
+    assert f'id="__codelineno-0-{line}"' in learner
