@@ -1,7 +1,7 @@
 """What the site adds to the pages in this folder, which are written to be read in the repository as well.
 
-The README is the start, the commands' help a page, and a link to a file outside this folder leads to a page with that
-file. A link to code names a symbol (`../src/simbav2/learner.py#Learner.learn`) and the site leads to its line: lines
+The README is the start, the commands' help a page, and a link to a file outside this folder leads to a page with
+that file. A link to code names a symbol (`../src/simbav2/learner.py#follow`) and the site leads to its line: lines
 move, symbols are looked up.
 """
 

@@ -23,10 +23,17 @@ from simbav2.envs.tasks import find
 from simbav2.sweep.plan import read_plan
 
 # A run of seconds, whatever was asked for; behind the given words, so that it wins.
-TINY = (
-    "--env-steps=120 --warmup-decisions=40 --actor.width=16 --critic.width=16 --critic.depth=1 --critic.members=1 "
-    "--replay.batch-size=16 --schedule.evaluation-episodes=1 --schedule.log-every=60"
-).split()
+TINY = [
+    "--env-steps=120",
+    "--warmup-decisions=40",
+    "--actor.width=16",
+    "--critic.width=16",
+    "--critic.depth=1",
+    "--critic.members=1",
+    "--replay.batch-size=16",
+    "--schedule.evaluation-episodes=1",
+    "--schedule.log-every=60",
+]
 OTHERS = {"simbav2", "make", "pip", "python", "git", "cd", "hf", "tensorboard", "sbatch"}
 PYTHON = [page for page in PAGES if blocks(page, "python")]
 
