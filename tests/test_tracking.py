@@ -101,6 +101,7 @@ def wandb_records(file):
     store.open_for_scan(str(file))
     while (data := store.scan_data()) is not None:
         yield Record.FromString(data)
+    store.close()
 
 
 @pytest.mark.skipif(find_spec("wandb") is None, reason="wandb is not installed")

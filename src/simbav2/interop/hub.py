@@ -132,7 +132,9 @@ def _talking_about(repo: str) -> Iterator[None]:
     except errors.HFValidationError as error:
         raise InputError(f"{repo!r} is no repository; expected NAMESPACE/NAME ({_line(error)})") from error
     except (errors.RepositoryNotFoundError, errors.LocalTokenNotFoundError) as error:
-        raise InputError(f"{repo}: {_line(error)}; see `hf auth login`") from error
+        raise InputError(
+            f"{repo} is not on the hub, or not for you to see; `hf auth login` or HF_TOKEN tells it who you are"
+        ) from error
     except (errors.HTTPError, OSError) as error:
         raise Failure(f"{repo}: the hub does not answer as it should: {_line(error)}") from error
 
