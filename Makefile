@@ -30,7 +30,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  || { echo "simbav2 needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 2; }
 	@echo "making the environment in .venv (about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,myosuite,ray,video]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,myosuite,offline,ray,video]'
 	@touch $@
 
 train: $(INSTALLED)

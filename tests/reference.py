@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jax.scipy.stats import norm
 
-from simbav2.config import Categorical, Config, Constant, Gaussian, SoftTarget
+from simbav2.config import Categorical, Cloning, Config, Constant, Gaussian, ReturnAndCloning, SoftTarget
 from simbav2.networks.build import Networks
 from simbav2.networks.spherical import UnitColumns
 from simbav2.types import Transition
@@ -95,9 +95,15 @@ def update(networks: Networks, config: Config, state: State, batch: Transition, 
         action, log_density = sample(networks, config, actor, batch.observation, actor_key)
         values = [mean(output) for output in outputs(networks, state.critics, batch.observation, action)]
         smallest = jnp.min(jnp.stack(values), axis=0)
-        if log_density is None:
-            return -smallest.mean(), None
-        return (alpha * log_density - smallest).mean(), -log_density.mean()
+        loss = -smallest.mean() if log_density is None else (alpha * log_density - smallest).mean()
+        error = ((action - batch.action) ** 2).mean()
+        if isinstance(config.objective, ReturnAndCloning):
+            share = 1 - at / config.online_updates
+            unit = jax.lax.stop_gradient(jnp.abs(smallest).mean())
+            loss += share * config.objective.weight * unit * error
+        if isinstance(config.objective, Cloning):
+            loss = error
+        return loss, None if log_density is None else -log_density.mean()
 
     gradient, entropy = jax.grad(actor_loss, has_aux=True)(state.actor)
     actor, actor_adam = adam(state.actor, state.actor_adam, gradient, rate, config.weight_decay)

@@ -10,6 +10,7 @@ ROOT = Path(simbav2.__file__).parent
 # From the bottom up; each may import only those before it. `training` is imported lazily by `agent`.
 LAYERS = [
     "errors",
+    "cache",
     "types",
     "xla_flags",
     "backend",
@@ -22,6 +23,7 @@ LAYERS = [
     "diagnostics",
     "statistics",
     "replay",
+    "datasets",
     "agent",
     "training",
     "sweep",
@@ -75,10 +77,11 @@ HOMES = {
     "networks/policies.py": {"Gaussian", "Deterministic"},
     "networks/values.py": {"Categorical", "Scalar"},
     "statistics.py": {"RewardScaling", "RawRewards"},
+    "losses.py": {"Return", "ReturnAndCloning", "Cloning"},
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
-# `analysis` and `bench` are about systems: they name those they compare.
-ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py"}
+# `analysis` and `bench` are about systems: they name those they compare. A command is called like its preset.
+ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py"}
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():

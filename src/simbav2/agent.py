@@ -18,7 +18,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from simbav2 import diagnostics, presets
-from simbav2.config import Config, override
+from simbav2.config import UPDATES_PER_DISPATCH, Config, override
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
 from simbav2.errors import InputError
@@ -28,6 +28,7 @@ from simbav2.statistics import Statistics
 from simbav2.types import Normalizer, Transition
 
 if TYPE_CHECKING:
+    from simbav2.datasets.recorded import Recorded
     from simbav2.training.online import Loop
 
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
@@ -50,6 +51,11 @@ class SimbaV2:
         **settings: Any,
     ) -> None:
         config = override(presets.preset(preset, design), {"seed": seed, **settings})
+        if config.imitates:
+            raise InputError(
+                f"objective {type(config.objective).__name__} of preset {preset!r} needs recorded data; use "
+                "`simbav2 offline` or simbav2.training.offline.make_agent"
+            )
         num_envs = None if isinstance(env, VectorEnv) else config.num_envs
         envs = make_vector_env(env, config.seed, num_envs, config.action_repeat)
         self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env, envs)
@@ -59,7 +65,7 @@ class SimbaV2:
         self.task = task
         self.source = source
         self.learner = Learner(config, task.observation_size, task.action_size)
-        self._measures = jax.jit(partial(diagnostics.measures, self.learner.networks))
+        self._measures = jax.jit(partial(diagnostics.measures, self.learner))
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)
@@ -69,15 +75,19 @@ class SimbaV2:
         self.warmup_rng = np.random.default_rng([config.seed, _WARMUP])
         self.replay_rng = np.random.default_rng([config.seed, _REPLAY])
         self._replay: Replay | None = None
+        self._data: Recorded | None = None
         self._envs = envs
         self._loop: Loop | None = None
         self._normalizer: Normalizer | None = None
 
     @classmethod
-    def from_config(cls, config: Config, task: Task, source: Any) -> SimbaV2:
-        """An agent for a resolved config; its environments are made when they are first needed."""
+    def from_config(
+        cls, config: Config, task: Task, source: Any, envs: Envs | None = None, data: Recorded | None = None
+    ) -> SimbaV2:
+        """An agent for a resolved config; environments and data are made when first needed, where not given."""
         agent = cls.__new__(cls)
-        agent._prepare(config, task, source)
+        agent._prepare(config, task, source, envs)
+        agent._data = data
         return agent
 
     # What a user calls. ------------------------------------------------------------------------------------
@@ -132,8 +142,14 @@ class SimbaV2:
 
     @property
     def env_steps(self) -> int:
-        """Simulator steps so far."""
-        return self.decisions * (self.config.action_repeat or 1)
+        """Simulator steps so far; an update on recorded data counts as one."""
+        offline = min(self.updates, self.config.offline_updates)
+        return offline + self.decisions * (self.config.action_repeat or 1)
+
+    @property
+    def offline(self) -> bool:
+        """Whether updates on recorded data alone are still to come."""
+        return self.updates < self.config.offline_updates
 
     @property
     def envs(self) -> Envs:
@@ -176,6 +192,21 @@ class SimbaV2:
         return self._replay
 
     @property
+    def data(self) -> Recorded:
+        """The recorded experience that the config names, read when first needed."""
+        if self._data is None:
+            from simbav2.datasets import recorded
+
+            assert self.config.discount is not None
+            self._data = recorded.load(self.config.data, self.config.discount, self.config.replay.n_step)
+        return self._data
+
+    def study(self) -> None:
+        """Take the statistics of the recorded experience as one's own."""
+        self.statistics = self.data.statistics(self.config.num_envs)
+        self._normalizer = None
+
+    @property
     def normalizer(self) -> Normalizer:
         if self._normalizer is None:
             self._normalizer = self.statistics.normalizer(self.config.rewards)
@@ -200,8 +231,8 @@ class SimbaV2:
         return np.asarray(action)[: len(observation)]
 
     def explore(self, observation: NDArray) -> NDArray:
-        """Uniform while warming up, then the policy's own noise."""
-        if self.warming_up:
+        """Uniform while warming up, unless there is something learned from data; then the policy's own noise."""
+        if self.warming_up and self.config.data.source is None:
             return self.warmup_rng.uniform(-1, 1, (len(observation), self.task.action_size)).astype(np.float32)
         return self.act(observation, noise=1.0)
 
@@ -227,21 +258,35 @@ class SimbaV2:
         return observation
 
     def update(self) -> dict[str, Any] | None:
-        """The updates due after the latest decision, if any; their metrics stay on the device."""
-        updates, every = self.config.rhythm
-        if self.warming_up or self.decisions // self.config.num_envs % every:
+        """The updates due now, if any: the next on recorded data, or those after the latest decision.
+
+        Their metrics stay on the device.
+        """
+        updates, every = (UPDATES_PER_DISPATCH, 1) if self.offline else self.config.rhythm
+        if not self.offline and (self.warming_up or self.decisions // self.config.num_envs % every):
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)
-        batches = self.replay.sample(updates, self.config.replay.batch_size, self.replay_rng)
+        batches = self._sample(updates, self.replay_rng)
         self.state, metrics = self.learner.learn(self.state, self.normalizer, batches)
         self.updates += updates
         return metrics
 
+    def _sample(self, batches: int, rng: np.random.Generator) -> Transition:
+        """From recorded data, from the replay, or half and half from both."""
+        size = self.config.replay.batch_size
+        if self.config.data.source is None:
+            return self.replay.sample(batches, size, rng)
+        if not len(self.replay):
+            return self.data.replay.sample(batches, size, rng)
+        recorded = self.data.replay.sample(batches, size // 2, rng)
+        own = self.replay.sample(batches, size - size // 2, rng)
+        return Transition(*(np.concatenate(both, axis=1) for both in zip(recorded, own, strict=True)))
+
     def measure(self) -> dict[str, Any]:
         """Norms and the like (`diagnostics`), on a batch that no update sees; they stay on the device."""
-        rng = np.random.default_rng([self.config.seed, _MEASURES, self.decisions])
-        batch = Transition(*(array[0] for array in self.replay.sample(1, self.config.replay.batch_size, rng)))
+        rng = np.random.default_rng([self.config.seed, _MEASURES, self.env_steps])
+        batch = Transition(*(array[0] for array in self._sample(1, rng)))
         return self._measures(self.state, self.normalizer, batch)
 
     @property
@@ -251,7 +296,9 @@ class SimbaV2:
 
     def _resets(self, updates: int) -> int:
         """A reset comes before the first dispatch that begins at or after a multiple of `reset_every`."""
-        period, in_one_dispatch = self.config.reset_every, self.config.rhythm[0]
+        config = self.config
+        period = config.reset_every
+        in_one_dispatch = UPDATES_PER_DISPATCH if updates <= config.offline_updates else config.rhythm[0]
         return max(0, updates - in_one_dispatch) // period if period else 0
 
     def _checked(self, array: NDArray, size: int, name: str) -> NDArray:

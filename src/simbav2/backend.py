@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from simbav2 import cache
 from simbav2.xla_flags import merged
 
 # One pass over memory writes both moments of Adam, instead of one pass each (docs/performance.md).
@@ -24,8 +25,7 @@ wait: Callable[[Any], Any] = jax.block_until_ready
 
 def cache_folder() -> Path:
     """Where compiled programs are kept from run to run."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "simbav2" / "compiled"
+    return cache.folder("compiled")
 
 
 def compiled_folder() -> str | None:

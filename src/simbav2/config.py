@@ -112,6 +112,29 @@ class Deterministic:
 
 
 @dataclass(frozen=True)
+class Return:
+    """The actor seeks return (and entropy) alone."""
+
+
+@dataclass(frozen=True)
+class ReturnAndCloning:
+    """The actor is held to the actions of the batch as well: `weight` * mean |Q| * mean (pi(o) - a)^2.
+
+    While acting after learning from data, the weight falls linearly to zero over the decisions to come.
+    """
+
+    weight: float = 0.1
+
+
+@dataclass(frozen=True)
+class Cloning:
+    """The actor imitates the actions of the batch and seeks nothing else."""
+
+
+Objective = Return | ReturnAndCloning | Cloning
+
+
+@dataclass(frozen=True)
 class Categorical:
     """Returns as a distribution over evenly spaced atoms, learned by cross entropy."""
 
@@ -179,8 +202,28 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Data:
+    """Recorded experience that a run learns from before it acts; none in online training.
+
+    `transitions` and `sha256` are the data's own, so that a resumed run meets the same data or refuses.
+    """
+
+    source: str | None = None  # a D4RL or Minari id, or an HDF5 file
+    file: str | None = None  # where the source's file is, when not in the cache
+    passes: float = 100.0
+    transitions: int = 0
+    sha256: str | None = None
+
+
+UPDATES_PER_DISPATCH = 10  # on recorded data, where no decision has to come in between
+
+
+@dataclass(frozen=True)
 class Schedule:
-    """When the loop stops to look at itself, in simulator steps, and what it keeps."""
+    """When the loop stops to look at itself, in simulator steps, and what it keeps.
+
+    One update on recorded data counts as one step.
+    """
 
     log_every: int = 1_000
     evaluate_every: int = 10_000
@@ -200,7 +243,7 @@ class Config:
     env_steps: int = 1_000_000
     action_repeat: int | None = None  # None: the task's own
     num_envs: int = 1
-    warmup_decisions: int = 5_000  # uniform random actions before learning starts
+    warmup_decisions: int = 5_000  # before the first update: uniform, or what was learned from data
     updates_per_decision: float | None = 2.0  # None: as many as simulator steps, i.e. the action repeat
     discount: float | None = None  # None: the heuristic of the paper, from the episode's length
     reset_every: int | None = None  # updates after which networks and optimisers start anew
@@ -208,14 +251,18 @@ class Config:
     actor: Actor = Actor()
     critic: Critic = Critic()
     policy: Gaussian | Deterministic = Gaussian()
+    objective: Objective = Return()
     value: Categorical | Scalar = Categorical()
     rewards: RewardScaling | RawRewards = RewardScaling()
     target: SoftTarget | HardTarget = SoftTarget()
     learning_rate: LinearDecay | Constant = LinearDecay()
     replay: Replay = Replay()
+    data: Data = Data()
     schedule: Schedule = Schedule()
 
     def __post_init__(self) -> None:
+        if self.data.source and not self.data.transitions:
+            raise InputError("data.source comes without its transitions; use `simbav2 offline`, which counts them")
         for name, value in leaves(self).items():
             if name in _RANGES and value is not None:
                 fits, expected = _RANGES[name]
@@ -243,16 +290,32 @@ class Config:
         return ratio.numerator, ratio.denominator
 
     @property
+    def imitates(self) -> bool:
+        """Whether the actor is held to actions that somebody took: then there is no learning without data."""
+        return not isinstance(self.objective, Return)
+
+    @property
     def decisions(self) -> int:
         """Actions the policy chooses in `env_steps`."""
         assert self.action_repeat is not None
-        return self.env_steps // self.action_repeat
+        return (self.env_steps - self.offline_updates) // self.action_repeat
+
+    @property
+    def offline_updates(self) -> int:
+        """Updates on recorded data, in whole dispatches; they come first and count as one of `env_steps` each."""
+        updates = self.data.passes * self.data.transitions / self.replay.batch_size
+        return math.ceil(updates / UPDATES_PER_DISPATCH) * UPDATES_PER_DISPATCH
+
+    @property
+    def online_updates(self) -> int:
+        """Updates between decisions."""
+        assert self.updates_per_decision is not None
+        return max(1, round((self.decisions - self.warmup_decisions) * self.updates_per_decision))
 
     @property
     def updates(self) -> int:
-        """Updates the schedules are made for."""
-        assert self.updates_per_decision is not None
-        return max(1, round((self.decisions - self.warmup_decisions) * self.updates_per_decision))
+        """Updates the learning rate's schedule is made for: those on recorded data where there is any."""
+        return self.offline_updates or self.online_updates
 
     def digest(self) -> str:
         """A name for this very run: equal configs, equal digests."""
@@ -276,10 +339,17 @@ def _at_least(low: float) -> Range:
 _POSITIVE: Range = (lambda value: value > 0), "more than 0"
 _SHARE: Range = (lambda value: 0 < value <= 1), "more than 0 and at most 1"
 _RANGES: dict[str, Range] = {
-    **dict.fromkeys(("seed", "weight_decay", "policy.noise", "schedule.checkpoint_minutes"), _at_least(0)),
     **dict.fromkeys(
         (
-            *("env_steps", "action_repeat", "num_envs", "warmup_decisions", "reset_every", "target.every"),
+            *("seed", "weight_decay", "policy.noise", "objective.weight", "data.transitions"),
+            "schedule.checkpoint_minutes",
+            "warmup_decisions",
+        ),
+        _at_least(0),
+    ),
+    **dict.fromkeys(
+        (
+            *("env_steps", "action_repeat", "num_envs", "reset_every", "target.every"),
             *("actor.width", "actor.depth", "critic.width", "critic.depth", "critic.members"),
             *("replay.capacity", "replay.batch_size", "replay.n_step"),
             *("schedule.log_every", "schedule.evaluate_every", "schedule.evaluation_episodes"),
@@ -291,7 +361,7 @@ _RANGES: dict[str, Range] = {
     **dict.fromkeys(
         (
             *("updates_per_decision", "learning_rate.initial", "learning_rate.final", "learning_rate.rate"),
-            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon"),
+            *("policy.initial_temperature", "rewards.bound", "rewards.epsilon", "data.passes"),
         ),
         _POSITIVE,
     ),

@@ -15,22 +15,22 @@ import jax.numpy as jnp
 
 from simbav2 import losses
 from simbav2.config import Config
-from simbav2.learner import LearnerState
+from simbav2.learner import Learner, LearnerState
 from simbav2.networks import probe
-from simbav2.networks.build import Networks, build
+from simbav2.networks.build import build
 from simbav2.networks.spherical import columns
 from simbav2.types import Array, Normalizer, Params, Transition
 
 GROUPS = ("encoder", "predictor")
 
 
-def measures(networks: Networks, state: LearnerState, normalizer: Normalizer, raw: Transition) -> dict[str, Array]:
+def measures(learner: Learner, state: LearnerState, normalizer: Normalizer, raw: Transition) -> dict[str, Array]:
     """By name, such as `critic/encoder/gradient_norm`; all are scalars."""
-    batch = normalizer.transition(raw)
+    networks, batch = learner.networks, normalizer.transition(raw)
     actor, critic = state.actor.params, state.critic.params
     actor_key, target_key = jax.random.split(jax.random.fold_in(state.key, state.updates))
     actor_gradient, _ = jax.grad(losses.actor_loss, argnums=1, has_aux=True)(
-        networks, actor, critic, state.temperature, batch, actor_key
+        networks, actor, critic, state.temperature, batch, actor_key, *learner.objective(state.updates)
     )
     ahead = losses.look_ahead(networks, actor, state.target, state.temperature, batch, target_key)
     critic_gradient = jax.grad(losses.critic_loss, argnums=1)(

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from simbav2 import backend, losses  # noqa: F401  (`backend` sets XLA up)
-from simbav2.config import Config, Constant, HardTarget, LinearDecay, SoftTarget
+from simbav2.config import Config, Constant, HardTarget, LinearDecay, Objective, SoftTarget
 from simbav2.networks.build import Networks, build
 from simbav2.networks.spherical import project
 from simbav2.types import Array, Normalizer, Params, Transition
@@ -78,6 +78,11 @@ def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> A
             return initial + (final - initial) * jnp.minimum(updates / total, 1.0)
         case Constant(rate):
             return jnp.full((), rate)
+
+
+def cloning_share(config: Config, updates: Array) -> Array:
+    """What is left of the cloning term: all of it on recorded data, then less and less to the last decision."""
+    return 1.0 - jnp.clip((updates - config.offline_updates) / config.online_updates, 0.0, 1.0)
 
 
 def follow(part: SoftTarget | HardTarget, target: Params, critic: Params, updates: Array) -> Params:
@@ -148,13 +153,18 @@ class Learner:
         state, metrics = jax.lax.scan(self._update, state, normalizer.transition(batches))
         return state, jax.tree.map(partial(jnp.mean, axis=0), metrics)
 
+    def objective(self, updates: Array) -> tuple[Objective, Array]:
+        """What the actor seeks, and how much of what it adds to return is left."""
+        return self.config.objective, cloning_share(self.config, updates)
+
     def _update(self, state: LearnerState, batch: Transition) -> tuple[LearnerState, dict[str, Array]]:
         config, networks = self.config, self.networks
         rate = learning_rate(config.learning_rate, state.updates, config.updates)
         actor_key, target_key = jax.random.split(jax.random.fold_in(state.key, state.updates))
 
         (actor_loss, outcome), gradient = jax.value_and_grad(losses.actor_loss, argnums=1, has_aux=True)(
-            networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key
+            *(networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key),
+            *self.objective(state.updates),
         )
         actor = _step(state.actor, gradient, rate, config.weight_decay)
         metrics = {"actor_loss": actor_loss, "q": outcome.q, "learning_rate": rate}

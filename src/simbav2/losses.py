@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
+from simbav2.config import Cloning, Objective, Return, ReturnAndCloning
 from simbav2.networks.build import Networks
 from simbav2.networks.values import Ahead
 from simbav2.types import Array, Params, Transition
@@ -20,14 +22,32 @@ class ActorOutcome(NamedTuple):
 
 
 def actor_loss(
-    networks: Networks, actor: Params, critic: Params, temperature: Array | None, batch: Transition, key: Array
+    networks: Networks,
+    actor: Params,
+    critic: Params,
+    temperature: Array | None,
+    batch: Transition,
+    key: Array,
+    objective: Objective,
+    share: Array | float,
 ) -> tuple[Array, ActorOutcome]:
-    """E[alpha log pi(a|o) - min Q(o, a)]."""
+    """E[alpha log pi(a|o) - min Q(o, a)], with `share` of what the objective adds about the batch's actions."""
     action, log_prob = networks.actions(actor, batch.observation).sample_and_log_prob(key)
     q = networks.q(critic, batch.observation, action).min(axis=0)
     if log_prob is None or temperature is None:
-        return -jnp.mean(q), ActorOutcome(jnp.mean(q), None)
-    return jnp.mean(temperature * log_prob - q), ActorOutcome(jnp.mean(q), -jnp.mean(log_prob))
+        loss, entropy = -jnp.mean(q), None
+    else:
+        loss, entropy = jnp.mean(temperature * log_prob - q), -jnp.mean(log_prob)
+    outcome = ActorOutcome(jnp.mean(q), entropy)
+    match objective:
+        case Return():
+            return loss, outcome
+        case ReturnAndCloning(weight):
+            # In units of Q, so that one weight serves all scales of reward.
+            unit = jax.lax.stop_gradient(jnp.mean(jnp.abs(q)))
+            return loss + share * weight * unit * jnp.mean((action - batch.action) ** 2), outcome
+        case Cloning():
+            return jnp.mean((action - batch.action) ** 2), outcome
 
 
 def temperature_loss(log_temperature: Array, entropy: Array, target_entropy: float) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from simbav2.config import (
     Actor,
     Categorical,
+    Cloning,
     Config,
     Constant,
     Critic,
@@ -21,6 +22,7 @@ from simbav2.config import (
     PreLayerNorm,
     RawRewards,
     Resized,
+    ReturnAndCloning,
     RewardScaling,
     Scalar,
     Scaler,
@@ -81,6 +83,20 @@ sac = replace(
     weight_decay=0.0,
 )
 
+
+def from_data(config: Config) -> Config:
+    """The same system with what learning from data alone demands, where it lacks it: cloning and two critics."""
+    if config.imitates:
+        return config
+    critic = replace(config.critic, members=2)
+    # Half of a batch online is new: of a few steps alone it would be the same ones over and over.
+    return replace(config, objective=ReturnAndCloning(), critic=critic, warmup_decisions=1_000)
+
+
+offline = replace(from_data(paper), learning_rate=LinearDecay(final=1e-5))
+# Its critic guides nobody; the smallest will do.
+cloning = replace(offline, objective=Cloning(), critic=Critic(width=16, depth=1, members=1))
+
 PRESETS = {
     "paper": Preset(paper, "SimbaV2 as the paper writes it (section 4, appendix of hyperparameters)"),
     "release": Preset(release, "SimbaV2 as the authors' released code runs it"),
@@ -100,8 +116,11 @@ PRESETS = {
         replace(sac, policy=Deterministic(), critic=replace(sac.critic, members=None)),
         "DDPG with plain networks (appendix, Effectiveness beyond SAC)",
     ),
+    "offline": Preset(offline, "SimbaV2 with a cloning term, for recorded data (appendix, Offline RL)"),
+    "cloning": Preset(cloning, "imitation of recorded data alone: the floor that offline learning is to beat"),
 }
 DEFAULT = "release"  # by measurement: docs/results.md
+FOR_DATA = "offline"  # the default where there is recorded data
 
 
 class Design(NamedTuple):
@@ -173,10 +192,18 @@ def applies(name: str, config: Config) -> bool:
     return all(isinstance(lookup(config, part), design.kind) for part in design.parts)
 
 
+OF_DATA = ("data.source", "data.file", "data.transitions", "data.sha256", "env_steps")  # follow from the data set
+
+
 def given(config: Config, task: Task) -> dict[str, Any]:
-    """What a resolved config changes in its preset and design, by dotted name."""
+    """What a resolved config changes in its preset and design, by dotted name; not what follows from its data."""
     base = replace(preset(config.preset, config.design), seed=config.seed).resolve(task)
-    return {name: after for name, (_, after) in difference(config, base).items()}
+    changes = {name: after for name, (_, after) in difference(config, base).items()}
+    if config.data.source is None:
+        return changes
+    online = config.env_steps - config.offline_updates
+    own = {name: value for name, value in changes.items() if name not in OF_DATA}
+    return own | ({"then_online": online} if online else {})
 
 
 def difference(config: Config, base: Config = paper) -> dict[str, tuple[Any, Any]]:

@@ -139,6 +139,8 @@ class Replay:
 
     def cut(self) -> None:
         """Mark the newest step as the last of its episodes: what comes next does not follow from it."""
+        if not self.added:
+            return
         rows = self._rows(self.added - 1)
         for env in range(self.num_envs):
             if self.final[rows.start + env] == _NO_FINAL:

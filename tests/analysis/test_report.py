@@ -152,6 +152,17 @@ def test_the_command_tells_what_was_given(make_run, tmp_path):
     assert Page(read(write_report([run], tmp_path / "out"))).data["runs"][0]["command"] == command
 
 
+def test_the_command_of_an_offline_run_names_its_data(make_run, tmp_path):
+    data = {"source": "d4rl/hopper-medium-v2", "file": "/data/a b.hdf5", "transitions": 51_200, "passes": 100.0}
+    settings = {"data.passes": 50.0, "then_online": 1_000}
+    run = read_run(make_run({10_000: [1.0]}, preset="offline", data=data, settings=settings))
+    command = (
+        "simbav2 offline d4rl/hopper-medium-v2 --data '/data/a b.hdf5' --task dmc/walker-walk --preset offline"
+        " --seed 0 --data.passes 50.0 --then-online 1000"
+    )
+    assert Page(read(write_report([run], tmp_path / "out"))).data["runs"][0]["command"] == command
+
+
 def test_a_run_stopped_early_is_said(make_run, tmp_path):
     run = read_run(make_run({10_000: [1.0]}))
     page = Page(read(write_report([run], tmp_path / "out")))

@@ -254,10 +254,13 @@ def doubts(run: Run, system: System) -> Iterator[str]:
 def command(run: Run) -> str:
     """What to type to get this run again."""
     flags = {"preset": run.preset, "seed": run.seed, **run.given}
+    if run.dataset:
+        file = run.config["data"].get("file")
+        flags = {**({"data": file} if file else {}), "task": run.config["task"], **flags}
     if run.stop_after is not None:
         flags["stop_after"] = run.stop_after
     spelled = (f"--{name.replace('_', '-')} {shlex.quote(_spell(value))}" for name, value in flags.items())
-    verb = "offline" if run.task.startswith("d4rl/") else "train"
+    verb = "offline" if run.dataset else "train"
     return " ".join((f"simbav2 {verb} {shlex.quote(run.task)}", *spelled))
 
 

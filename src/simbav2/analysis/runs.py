@@ -75,10 +75,16 @@ class Run:
     damage: tuple[str, ...]  # what could not be read
 
     @property
+    def dataset(self) -> str | None:
+        """The recorded data that the run learned from."""
+        data = self.config.get("data")
+        source = data.get("source") if isinstance(data, Mapping) else None
+        return source if isinstance(source, str) else None
+
+    @property
     def task(self) -> str:
         """The task, or the data set that an offline run learned from."""
-        dataset = self.config.get("dataset") or (self.summary or {}).get("dataset")
-        return dataset if isinstance(dataset, str) else self.config["task"]
+        return self.dataset or self.config["task"]
 
     @property
     def preset(self) -> str:

@@ -17,16 +17,14 @@ import numpy as np
 
 from simbav2.analysis.aggregate import bootstrap_band
 from simbav2.analysis.runs import Floats, Run
+from simbav2.envs.d4rl import ROBOTS
 from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import InputError
 
 # Resolved from the task, so they may differ between the tasks of one system; what was set by hand is in `given`.
-TASK_FIELDS = ("task", "dataset", "action_repeat", "discount", "critic.members", "updates_per_decision")
-D4RL = {  # returns of a random and an expert policy, by the environment of the data set
-    "halfcheetah": (-280.178953, 12135.0),
-    "hopper": (-20.272305, 3234.3),
-    "walker2d": (1.629008, 4592.3),
-}
+TASK_FIELDS = ("task", "action_repeat", "discount", "critic.members", "updates_per_decision")
+# Follow from the data set, so they differ between the data sets of one system.
+DATA_FIELDS = ("data.source", "data.file", "data.transitions", "data.sha256", "env_steps")
 
 
 @cache
@@ -50,11 +48,8 @@ def normalized_score(task_id: str, value: float) -> float | None:
 
 def d4rl_score(dataset: str, value: float) -> float | None:
     """0 for a random policy, 100 for the expert."""
-    references = D4RL.get(dataset.removeprefix("d4rl/").partition("-")[0])
-    if references is None:
-        return None
-    random, expert = references
-    return 100 * (value - random) / (expert - random)
+    robot = ROBOTS.get(dataset.removeprefix("d4rl/").partition("-")[0])
+    return None if robot is None else robot.score(value)
 
 
 # Curves -----------------------------------------------------------------------------------------------------
@@ -213,7 +208,7 @@ def systems(runs: Iterable[Run], curves: Iterable[System] = ()) -> tuple[System,
     """All runs, sorted by preset, in systems that may be averaged, and then those that come as `curves`."""
     loose: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        loose[_key(run, TASK_FIELDS)].append(run)
+        loose[_key(run, (*TASK_FIELDS, *DATA_FIELDS) if run.dataset else TASK_FIELDS)].append(run)
     alike: list[list[Run]] = []
     for members in loose.values():
         strict: dict[str, list[Run]] = defaultdict(list)
@@ -287,7 +282,7 @@ def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     labels = []
     for group, name, set_by_hand in zip(groups, plain, given, strict=True):
         alike = [_shared(other) for other, same in zip(groups, plain, strict=True) if same == name]
-        fields = sorted(set().union(*alike) - {"task", "dataset"})
+        fields = sorted(set().union(*alike) - {"task"})
         unlike = [field for field in fields if len({str(each.get(field, "unset")) for each in alike}) > 1]
         own = _shared(group)
         labels.append(_label(group[0], {field: own.get(field, "unset") for field in unlike} | set_by_hand))

@@ -5,12 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from simbav2.cli import assets, bench, doctor, evaluate, presets, report, resume, sweep, tasks, train
+from simbav2.cli import (
+    assets,
+    bench,
+    dataset,
+    doctor,
+    evaluate,
+    offline,
+    presets,
+    report,
+    resume,
+    sweep,
+    tasks,
+    train,
+)
 from simbav2.cli.parser import parse
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import Failure, InputError, printable
 
-COMMANDS = (train, resume, sweep, evaluate, report, tasks, presets, assets, bench, doctor)
+COMMANDS = (train, resume, sweep, offline, dataset, evaluate, report, tasks, presets, assets, bench, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
+from simbav2.cli.downloads import download_bar
 from simbav2.cli.parser import AddCommand, print_json
 from simbav2.errors import InputError
 
@@ -38,14 +39,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _install(source: str | None) -> Path:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress
-
     from simbav2.envs.hbench import assets
 
-    console = Console(stderr=True)
-    with Progress(
-        "fetching", BarColumn(), DownloadColumn(), console=console, disable=not console.is_terminal, transient=True
-    ) as bar:
-        download = bar.add_task("", total=None)
-        return assets.install(source, lambda done, total: bar.update(download, completed=done, total=total))
+    with download_bar() as progress:
+        return assets.install(source, progress)

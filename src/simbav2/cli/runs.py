@@ -18,7 +18,8 @@ STOPPED = 130  # the shell's status for Ctrl-C
 _NO_SETTINGS = ("task", "preset", "design")  # given by words of their own
 
 
-def add_run_options(parser: Parser, preset: str) -> None:
+def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> None:
+    """`hidden` are the beginnings of settings that the command does not take or that mean nothing to it."""
     parser.takes_settings = True
     parser.add_argument(
         "--preset", metavar="NAME", default=preset, help=f"{', '.join(presets.PRESETS)} (default: {preset})"
@@ -53,7 +54,7 @@ def add_run_options(parser: Parser, preset: str) -> None:
         + "\n".join(
             f"  --{name.replace('_', '-'):<36}{value}"
             for name, value in leaves(presets.preset(preset)).items()
-            if name not in _NO_SETTINGS
+            if not name.startswith((*_NO_SETTINGS, *hidden))
         )
     )
 

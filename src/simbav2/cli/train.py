@@ -33,7 +33,7 @@ def add(command: AddCommand) -> None:
         metavar="K",
         help="several runs side by side, each on its own share of the cores; with --out in DIR/seed-K",
     )
-    add_run_options(parser, presets.DEFAULT)
+    add_run_options(parser, presets.DEFAULT, hidden=("data.",))
 
 
 def _run(options: argparse.Namespace) -> int:

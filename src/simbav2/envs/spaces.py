@@ -37,6 +37,11 @@ class UnitActions:
         shaped = np.asarray(action, self._low.dtype).reshape(action.shape[:-1] + self._low.shape)
         return np.minimum(np.maximum(self._center + self._reach * shaped, self._low), self._high)
 
+    def from_environment(self, action: NDArray[Any]) -> NDArray[np.float32]:
+        """The other way: a batch of the environment's own actions as [N, A], in the cube where it allows them."""
+        cube = (np.asarray(action, np.float64) - self._center) / self._reach
+        return cube.reshape(len(cube), -1).astype(np.float32)
+
 
 class FlatObservations:
     """A Box of any shape, or a Dict of them (in Gymnasium's order), as one float32 vector."""

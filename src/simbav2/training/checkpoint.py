@@ -190,7 +190,7 @@ def _check_sizes(config: Config, task: Task, folder: Path) -> None:
     found = {"observation_size": task.observation_size, "action_size": task.action_size}
     found |= {name: value for name, value in leaves(config).items() if name.partition(".")[2]}
     for name, value in found.items():
-        if name.startswith(("replay.", "schedule.", "target.")) or type(value) is not int:
+        if name.startswith(("replay.", "data.", "schedule.", "target.")) or type(value) is not int:
             continue
         limit = arrays if name.endswith((".depth", ".members")) else size
         if value > limit:

@@ -59,7 +59,8 @@ def write_newest(replay: Replay, path: Path) -> Sum:
 
 
 def read_newest(replay: Replay, path: Path) -> None:
-    arrays = read_arrays(path, {**_specs(replay, 1), "head": Spec(replay.head.shape, np.float32)})
+    steps = replay.added - replay.sealed  # none before the first decision
+    arrays = read_arrays(path, {**_specs(replay, steps), "head": Spec(replay.head.shape, np.float32)})
     with damage(path):
         replay.put(replay.sealed, arrays)
     replay.head[:] = arrays["head"]

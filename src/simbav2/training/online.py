@@ -1,4 +1,4 @@
-"""Online training: one loop, in which data flows one way.
+"""Training: one loop, in which data flows one way. Where there is recorded data, updates on it come first.
 
 `Loop` is the innermost part, used by `agent.learn` as well; `train` adds what a run has beyond it: logs,
 evaluations, checkpoints, and a stop that loses nothing.
@@ -35,9 +35,13 @@ class Loop:
     def step(self) -> list[Episode]:
         """One decision in every environment and the updates due after it; returns the episodes that ended.
 
-        After a `BadStep` everything is as it was before.
+        As long as there are updates on recorded data to take, some of them instead. After a `BadStep` everything
+        is as it was before.
         """
         agent = self.agent
+        if agent.offline:
+            self.metrics = agent.update()
+            return []
         before = agent.warmup_rng.bit_generator.state
         try:
             action = agent.explore(self.observation)
@@ -61,6 +65,8 @@ class Loop:
         }
 
     def _begin(self) -> NDArray:
+        if self.agent.offline:
+            self.agent.study()
         observation = self.agent.envs.reset()
         self.agent.replay.head[:] = observation
         return observation
@@ -93,10 +99,10 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
             first = agent.env_steps // schedule.evaluate_every * schedule.evaluation_episodes
             recorder.evaluation(evaluate(agent, evaluation_envs, schedule.evaluation_episodes, first))
 
-        if agent.decisions == 0:
+        if agent.env_steps == 0:
             look()
         while agent.env_steps < until and not stop.requested:
-            before = agent.env_steps
+            before, offline = agent.env_steps, agent.offline
             try:
                 loop.ended += loop.step()
             except BadStep:
@@ -104,6 +110,7 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
                 raise
             now = agent.env_steps
             last = now >= until
+            learned = offline and not agent.offline  # all there is to learn from recorded data alone
             if last or now // schedule.log_every > before // schedule.log_every:
                 # Measures come with the first log of every interval, so that a resumed run takes the same.
                 due = last or now // schedule.measure_every > (now - schedule.log_every) // schedule.measure_every
@@ -111,7 +118,7 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
                 divergence.check(agent, loop.metrics, recorder.folder)
                 recorder.progress(loop.ended, {**(loop.metrics or {}), **measures})
                 loop.ended = []
-            if last or now // schedule.evaluate_every > before // schedule.evaluate_every:
+            if last or learned or now // schedule.evaluate_every > before // schedule.evaluate_every:
                 look()
             if recorder.history.due(before, now):
                 recorder.checkpoint(loop)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simbav2.datasets.catalog import normalized
 from simbav2.diagnostics import parameter_counts
 from simbav2.training import checkpoint, divergence, symptoms
 from simbav2.training.display import Display
@@ -159,8 +160,10 @@ class Recorder:
         total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
         counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
         score = success if agent.task.metric == "success" else total
+        dataset = agent.config.data.source
         summary = {
             "task": agent.config.task,
+            **({"dataset": dataset} if dataset else {}),
             "preset": agent.config.preset,
             "seed": agent.config.seed,
             "env_steps": agent.env_steps,
@@ -168,7 +171,7 @@ class Recorder:
             "updates": self.updates,
             "final_return": total,
             "final_success": success,
-            "normalized_score": None if score is None else agent.task.normalized(score),
+            "normalized_score": None if score is None else normalized(dataset, agent.task, score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
             "seconds_per_action": _seconds_per_action(agent),

@@ -9,7 +9,7 @@ import numpy as np
 
 from simbav2.analysis.aggregate import Sample
 from simbav2.analysis.published import offline_scores
-from simbav2.analysis.scores import System, Trial, d4rl_score
+from simbav2.analysis.scores import System, d4rl_score
 from simbav2.analysis.studies.online import highlighted
 from simbav2.analysis.tables import Cell, Row, Table, plus_minus
 
@@ -19,7 +19,7 @@ OFFLINE_TRIALS = 10  # of the paper's offline table
 def offline_table(systems: Sequence[System]) -> Table | None:
     published = offline_scores()
     datasets = tuple(name for name in published["SimbaV2+BC"] if name != "average")
-    ours = [system for system in systems if any(task in datasets for task in system.trials)]
+    ours = [system for system in systems if any(_finals(system, dataset) for dataset in datasets)]
     if not ours:
         return None
     columns = []
@@ -57,11 +57,7 @@ def offline_table(systems: Sequence[System]) -> Table | None:
 
 def _offline_cell(system: System, datasets: Sequence[str]) -> tuple[Cell, Sample | None]:
     """The mean of runs; over several data sets the mean of their means, with the deviation of a run's mean."""
-    per_set = []
-    for dataset in datasets:
-        trials = [trial for trial in system.trials.get(dataset, ()) if trial.complete and trial.final is not None]
-        scores = [_d4rl(trial) for trial in trials]
-        per_set.append(np.array([score for score in scores if score is not None]))
+    per_set = [np.array(_finals(system, dataset)) for dataset in datasets]
     if not all(map(len, per_set)):
         return Cell(), None
     samples = [Sample.of(scores) for scores in per_set]
@@ -73,9 +69,11 @@ def _offline_cell(system: System, datasets: Sequence[str]) -> tuple[Cell, Sample
     return cell, Sample(mean, error, count)
 
 
-def _d4rl(trial: Trial) -> float | None:
-    """As the run itself reports it, else from its returns."""
-    reported = (trial.run.summary or {}).get("normalized_score") if trial.run else None
-    if isinstance(reported, int | float):
-        return float(reported)
-    return None if trial.final is None else d4rl_score(trial.task, trial.final)
+def _finals(system: System, dataset: str) -> list[float]:
+    """The final scores of complete runs that learned from data alone: going on online is another matter."""
+    found = []
+    for trial in system.trials.get(dataset, ()):
+        score = None if trial.final is None else d4rl_score(trial.task, trial.final)
+        if trial.complete and score is not None and not (trial.run and "then_online" in trial.run.given):
+            found.append(score)
+    return found

@@ -12,7 +12,6 @@ import hashlib
 import http.client
 import importlib.util
 import os
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -23,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from simbav2 import cache
 from simbav2.errors import InputError
 
 # 791405f (May 2025) is the state our tasks were compared with.
@@ -50,11 +50,7 @@ def sums() -> dict[str, str]:
 
 def cache_folder() -> Path:
     """Where `install` puts the files."""
-    home = Path.home()
-    ours = {"darwin": home / "Library" / "Caches", "win32": home / "AppData" / "Local"}
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    base = chosen if chosen.is_absolute() else ours.get(sys.platform, home / ".cache")
-    return base / "simbav2" / "humanoid-bench"
+    return cache.folder("humanoid-bench")
 
 
 def find() -> Path:

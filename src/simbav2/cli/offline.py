@@ -1,0 +1,72 @@
+"""`simbav2 offline`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from simbav2 import presets
+from simbav2.cli.downloads import download_bar
+from simbav2.cli.parser import AddCommand
+from simbav2.cli.runs import add_run_options, carry_out, settings
+from simbav2.datasets.catalog import D4RL
+from simbav2.errors import InputError
+
+
+def add(command: AddCommand) -> None:
+    parser = command("offline", _run, "learn from recorded data, and go on acting where asked to")
+    parser.usage = (
+        "simbav2 offline DATASET [--data FILE] [--task TASK] [--download] [--then-online N] [--preset NAME]\n"
+        "                       [--design X] [--seed K] [--out DIR] [--overwrite | --auto-resume] [--keep N]\n"
+        "                       [--section.field VALUE ...]"
+    )
+    parser.add_argument(
+        "dataset",
+        metavar="DATASET",
+        nargs="?",
+        help="d4rl/{halfcheetah,hopper,walker2d}-{medium,medium-replay,medium-expert}-v2, minari/ID, an HDF5 file",
+    )
+    parser.add_argument("--data", type=Path, metavar="FILE", help="the data set's file (default: in the cache)")
+    parser.add_argument("--task", metavar="TASK", help="where to evaluate and act (default: as the data says)")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch the data set first; without DATASET, all nine of D4RL"
+    )
+    parser.add_argument(
+        "--then-online",
+        type=int,
+        default=0,
+        metavar="N",
+        help="then act for N simulator steps, learning half from the data, half from what happens (default: 0)",
+    )
+    add_run_options(parser, presets.FOR_DATA, hidden=presets.OF_DATA)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.download:
+        _fetch([options.dataset] if options.dataset else list(D4RL))
+    if options.dataset is None:
+        if options.download:
+            return 0
+        raise InputError("no data set given; expected `simbav2 offline DATASET`, see `simbav2 offline --help`")
+    from simbav2.training.offline import make_agent
+
+    agent = make_agent(
+        options.dataset,
+        file=options.data,
+        task=options.task,
+        then_online=options.then_online,
+        preset=options.preset,
+        design=options.design,
+        settings=settings(options),
+    )
+    return carry_out(agent, options)
+
+
+def _fetch(names: Sequence[str]) -> None:
+    from simbav2.datasets.recorded import fetch
+
+    for name in names:
+        with download_bar() as progress:
+            place = fetch(name, progress)
+        print(f"{name}: {place}")

@@ -1,0 +1,57 @@
+"""Minari data sets, where Minari is installed: made here, never fetched."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from simbav2 import InputError
+from simbav2.config import Data
+from simbav2.datasets import recorded
+from simbav2.training.offline import make_agent
+
+minari = pytest.importorskip("minari", reason="Minari is not installed: pip install 'simbav2[offline]'")
+
+
+@pytest.fixture
+def pendulum(tmp_path, monkeypatch):
+    """Two episodes of Pendulum-v1, whose torques reach from -2 to 2; the first terminates, the second is cut."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    buffers = [
+        minari.data_collector.EpisodeBuffer(
+            observations=np.arange(12, dtype=np.float32).reshape(4, 3) + 100 * number,
+            actions=np.array([[-2.0], [0.0], [1.0]], np.float32),
+            rewards=np.array([1.0, 2.0, 3.0]),
+            terminations=np.array([False, False, number == 0]),
+            truncations=np.array([False, False, number == 1]),
+            infos={},
+        )
+        for number in range(2)
+    ]
+    minari.create_dataset_from_buffers(
+        dataset_id="test/pendulum-v0", env=gym.make("Pendulum-v1"), buffer=buffers, data_path=None
+    )
+    return "minari/test/pendulum-v0"
+
+
+def test_a_minari_data_set_becomes_its_transitions(pendulum):
+    with recorded.opened(Data(source=pendulum, transitions=1)) as source:
+        data = recorded.read(source, 0.5)
+        assert source.task == "Pendulum-v1"
+    batch = data.replay.sample(1, 200, np.random.default_rng(0))
+    columns = (
+        batch.observation[0, :, 0],
+        batch.action[0, :, 0],
+        batch.discount[0],
+        batch.next_observation[0, :, 0],
+    )
+    assert set(zip(*(column.tolist() for column in columns), strict=True)) == {
+        *((0, -1, 0.5, 3), (3, 0, 0.5, 6), (6, 0.5, 0, 9)),
+        *((100, -1, 0.5, 103), (103, 0, 0.5, 106), (106, 0.5, 0.5, 109)),
+    }
+    assert make_agent(pendulum).config.task == "Pendulum-v1"
+
+
+def test_one_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    with pytest.raises(InputError, match="simbav2 offline minari/none/such-v0 --download"):
+        make_agent("minari/none/such-v0")
