@@ -81,7 +81,7 @@ HOMES = {
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
 # `analysis` and `bench` are about systems: they name those they compare. A command is called like its preset.
-ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py"}
+ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py", "sweep/plan.py"}
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():
