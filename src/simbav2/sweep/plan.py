@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -139,37 +139,49 @@ def _parts(data: Table, needed: bool) -> Iterator[Table]:
 
 def _expand(part: Table) -> Iterator[Run]:
     """Every combination of what the part lists; each must be a run of its own."""
-    seen: set[str] = set()
-    for name, values in part["grid"].items():
-        if not isinstance(values, list) or not values:
-            raise InputError(f"grid.{name} is {values!r}; expected a list of values")
     rows = list(_tasks(_strings(part, "tasks")))
     if not rows:
         raise InputError("names no tasks; expected tasks = [...] with task ids or suites")
     from_data, *mixed = {name in D4RL for name, _ in rows}
     if mixed:
         raise InputError("has tasks and data sets together; give each a [[part]] of its own")
-    for name in set(presets.OF_DATA) & {*part["settings"], *part["grid"]} if from_data else ():
-        raise InputError(f"{name} follows from the data; choose data.passes instead")
-    seeds = _seeds(part.get("seeds", [0]))
-    stop_after = _stop_after(part.get("stop_after"))
-    systems = [
-        (override(presets.from_data(base) if from_data else base, settings), settings)
-        for preset in _strings(part, "presets", presets.FOR_DATA if from_data else presets.DEFAULT)
-        for design in _strings(part, "designs", UNCHANGED)
-        for base in [presets.preset(preset, None if design == UNCHANGED else design)]
-        for values in itertools.product(*part["grid"].values())
-        for settings in [{**part["settings"], **dict(zip(part["grid"], values, strict=True))}]
-    ]
+    seeds, stop_after = _seeds(part.get("seeds", [0])), _stop_after(part.get("stop_after"))
+    systems = list(_data_systems(part) if from_data else _systems(part, presets.DEFAULT))
+    seen: set[str] = set()
     for (name, task), (config, settings), seed in itertools.product(rows, systems, seeds):
-        resolved = config.resolve(task) if task else config
-        run = Run(
-            replace(resolved, task=name, seed=seed), task, tuple(settings.items()), tuple(part["grid"]), stop_after
-        )
+        resolved = replace(config.resolve(task) if task else config, task=name, seed=seed)
+        run = Run(resolved, task, tuple(settings.items()), tuple(part["grid"]), stop_after)
         if run.name in seen:
             raise InputError(f"asks twice for {run.title}")
         seen.add(run.name)
         yield run
+
+
+System = tuple[Config, dict[str, Any]]  # with the settings that were given on top of preset and design
+
+
+def _systems(
+    part: Table, default: str, prepared: Callable[[Config], Config] = lambda config: config
+) -> Iterator[System]:
+    """Every preset with every design and every point of the grid."""
+    for name, values in part["grid"].items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"grid.{name} is {values!r}; expected a list of values")
+    for preset, design, values in itertools.product(
+        _strings(part, "presets", default),
+        _strings(part, "designs", UNCHANGED),
+        itertools.product(*part["grid"].values()),
+    ):
+        settings = {**part["settings"], **dict(zip(part["grid"], values, strict=True))}
+        base = presets.preset(preset, None if design == UNCHANGED else design)
+        yield override(prepared(base), settings), settings
+
+
+def _data_systems(part: Table) -> Iterator[System]:
+    for name in presets.OF_DATA:
+        if name in part["settings"] or name in part["grid"]:
+            raise InputError(f"{name} follows from the data; choose data.passes instead")
+    return _systems(part, presets.FOR_DATA, presets.from_data)
 
 
 def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
