@@ -41,7 +41,7 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
         return [out / name for name in names if (out / name / "checkpoints").exists() and lock.holder(out / name)]
 
     driver = start(plan, out, *on_ray)
-    wait(lambda: len(under_way()) == 2)
+    wait(under_way)
     driver.send_signal(signal.SIGINT)
     printed, errors = driver.communicate(timeout=120)
     assert driver.returncode == 130, errors
@@ -56,7 +56,7 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
 
     driver = start(plan, out, *on_ray)
     already = finished()
-    wait(lambda: finished() > already and len(under_way()) == 2)
+    wait(lambda: finished() > already and under_way())
     cluster.stdin.write("kill one\n")
     cluster.stdin.flush()
     assert cluster.stdout.readline() == "killed\n"
