@@ -35,7 +35,7 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
     on_ray = ("--backend", "ray", "--address", cluster.address)
 
     def finished() -> int:
-        return endings(out).count("0")
+        return len(outcomes(out))
 
     def under_way() -> list[Path]:
         return [out / name for name in names if (out / name / "checkpoints").exists() and lock.holder(out / name)]
@@ -65,7 +65,7 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
     assert driver.returncode == 0, errors
     assert f"short: {RUNS} finished" in printed
 
-    assert finished() == RUNS  # none twice
+    assert all(ends.count("0") <= 1 for ends in endings(out))  # none was made twice
     finish(plan, tmp_path / "local")
     assert list(outcomes(out)) == sorted(names)
     assert outcomes(out) == outcomes(tmp_path / "local")
