@@ -11,6 +11,8 @@ from simbav2.cli import (
     dataset,
     doctor,
     evaluate,
+    export,
+    import_release,
     offline,
     presets,
     report,
@@ -23,7 +25,22 @@ from simbav2.cli.parser import parse
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import Failure, InputError, printable
 
-COMMANDS = (train, resume, sweep, offline, dataset, evaluate, report, tasks, presets, assets, bench, doctor)
+COMMANDS = (
+    train,
+    resume,
+    offline,
+    dataset,
+    sweep,
+    evaluate,
+    export,
+    import_release,
+    report,
+    tasks,
+    presets,
+    assets,
+    bench,
+    doctor,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -89,8 +89,8 @@ class Loop:
 
 
 def train(loop: Loop, until: int, recorder: Recorder) -> bool:
-    """Train to `until` simulator steps; False when a signal asked to stop before that."""
-    agent = loop.agent
+    """Train to `until` simulator steps; False when a signal or a callback asked to stop before that."""
+    agent, callbacks = loop.agent, recorder.callbacks
     schedule = agent.config.schedule
     with stop_signals() as stop, agent.make_evaluation_envs() as evaluation_envs:
 
@@ -101,13 +101,14 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
 
         if agent.env_steps == 0:
             look()
-        while agent.env_steps < until and not stop.requested:
+        while agent.env_steps < until and not (stop.requested or callbacks.stop_requested):
             before, offline = agent.env_steps, agent.offline
             try:
                 loop.ended += loop.step()
             except BadStep:
                 recorder.checkpoint(loop)
                 raise
+            callbacks.on_step(agent)
             now = agent.env_steps
             last = now >= until
             learned = offline and not agent.offline  # all there is to learn from recorded data alone
