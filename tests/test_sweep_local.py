@@ -9,7 +9,7 @@ import pytest
 from short_runs import results
 from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
 
-from simbav2 import SimbaV2
+from simbav2 import SimbaV2, cli
 from simbav2.sweep.attempt import see_through
 from simbav2.sweep.estimate import estimate
 from simbav2.sweep.local import Machine
@@ -53,7 +53,7 @@ def test_a_stopped_or_killed_sweep_finishes_with_the_same_results(tmp_path):
     assert outcomes(out)[folders[1].name] == results(tmp_path / "alone")
 
 
-def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch):
+def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     )
@@ -67,10 +67,8 @@ def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch)
     assert "the gripper is stuck" in told
     assert endings(out) == [["0"], ["1", "1"]]  # tried once more
 
-    shown = start(Path("status"), out, str(plan), "--json")
-    printed, errors = shown.communicate(timeout=60)
-    assert shown.returncode == 1, errors
-    broken, whole = json.loads(printed)
+    assert cli.main(["sweep", "status", str(plan), "--out", str(out), "--json"]) == 1
+    broken, whole = json.loads(capsys.readouterr().out)
     assert (whole["state"], whole["env_step"]) == ("finished", 600)
     assert broken["state"] == "failed"
     assert "the gripper is stuck" in broken["note"]
