@@ -1,7 +1,8 @@
 """What a run will take: updates, time on one core, disk, memory. Rough, at once, and without making anything.
 
-Work is counted from the config (`analysis.compute`); the rates were measured on one core of a server CPU by
-`benchmarks/sweep_rate.py`. Runs that are finished tell how fast this machine is: `pace`.
+Work is counted from the config (`analysis.compute`). The times of updates and simulator steps were measured once, on
+one core of a machine that was busy, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
+Runs that are finished tell how fast this machine is: `pace`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from simbav2.training.files import read_json
 
 # Seconds.
 UPDATE, UPDATE_GFLOP = 0.0015, 0.0136  # of an update, and of its work
-DECISION = 0.001  # choosing an action, storing what came of it
+DECISION = 0.001  # a guess: choosing an action, storing what came of it
 STEPS = {
     "mujoco": 2e-4,
     "dmc-easy": 2.4e-4,
@@ -32,7 +33,7 @@ STEPS = {
     "myosuite": 1.5e-3,
     "hbench": 5e-4,
 }  # simulator steps
-START = 30  # imports, compilation, the report
+START = 30  # a guess: imports, compilation, the report
 
 # Bytes.
 NUMBER = 4  # float32
