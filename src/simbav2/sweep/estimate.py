@@ -1,7 +1,7 @@
 """What a run will take: updates, time on one core, disk, memory. Rough, at once, and without making anything.
 
-Work is counted from the config (`analysis.compute`). The times of updates and simulator steps were measured once on
-one core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
+Work is counted from the config (`analysis.compute`). The times of updates and simulator steps were measured once,
+on one core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
 Runs that are finished tell how fast this machine is: `pace`.
 """
 
