@@ -1,9 +1,10 @@
 """Every block of code and every command in the README and docs.
 
-Python runs as it stands. Of the commands, those of the README's path, of `docs/interop.md` and those that print facts
-are run; all others are read by the program itself, down to presets, settings, tasks, data sets and plans. The tests
-marked slow also run every `simbav2 train` of the docs, small and short. Only read are commands that need somebody
-else's machine or data: `offline`, `dataset`, `sweep`, `push`, `pull`, `assets`, and `bench`, which takes minutes.
+Python runs as it stands. Of the commands, those of the README's path, of `docs/interop.md` and those that print
+facts are run; all others are read by the program itself, down to presets, settings, tasks, data sets and plans. The
+tests marked slow also run every `simbav2 train` of the docs, small and short. Only read are commands that need
+somebody else's machine or data (`offline`, `dataset`, `sweep`, `push`, `pull`, `assets`) and `bench`, which takes
+minutes.
 """
 
 import contextlib

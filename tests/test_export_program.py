@@ -57,7 +57,6 @@ def check(actor: config.Actor, policy, observation_size: int, action_size: int) 
         "task": "test",
         "observation_size": observation_size,
         "action_size": action_size,
-        "versions": {"simbav2": "0"},
     }
     listed = program(actor, params, normalizer)
     for name, written in FORMATS.items():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2 import __version__
 from simbav2.errors import InputError
 from simbav2.networks.program import Operation
 
@@ -105,7 +106,7 @@ def encode(operations: Sequence[Operation], metadata: Mapping[str, Any]) -> byte
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="simbav2",
-        producer_version=metadata["versions"]["simbav2"],
+        producer_version=__version__,
         doc_string=f"deterministic policy for {metadata['task']}: raw observations to actions",
     )
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
