@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ SAVED = (*checkpoint.AGENT, checkpoint.NEWEST, manifest.NAME)
 IGNORED = ".gitattributes"  # the hub's own
 LIMIT = 4 << 30  # bytes of all files together; ten times the largest networks of the paper
 _KNOWN = re.compile(
-    "|".join(map(re.escape, {CARD, CURVE, *RECORDS, *SAVED}))
+    "|".join(map(re.escape, (CARD, CURVE, *RECORDS, *SAVED)))
     + rf"|checkpoints/[0-9]{{12}}/({'|'.join(map(re.escape, SAVED))})"
 )
 
@@ -91,7 +90,7 @@ def pull(hub: Any, repo: str, out: Path) -> Pulled:
             raise CheckpointError(f"{repo} holds no whole policy: {error}") from error
         if out.exists():
             out.rmdir()
-        shutil.move(policy, out)
+        os.replace(policy, out)
     return Pulled(out, str(found.sha), sum(size or 0 for size in sizes.values()))
 
 
