@@ -79,8 +79,8 @@ def tensorboard_curves(folder) -> Curves:
                     for step in [step for step in curve if step >= event.step]:
                         del curve[step]
             for value in event.summary.value:
-                assert event.step not in curves[value.tag]
-                curves[value.tag][event.step] = value.simple_value
+                # Two lines of metrics may belong to one step, and both tell of the updates.
+                assert curves[value.tag].setdefault(event.step, value.simple_value) == value.simple_value
     return {name: curve for name, curve in curves.items() if curve}
 
 
