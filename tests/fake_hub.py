@@ -23,7 +23,10 @@ class FakeHub(BaseHTTPRequestHandler):
             self.answer({"error": "who are you?"}, 401)
         elif path == "/api/repos/create":
             asked = json.loads(body)
-            type(self).exists, type(self).private = True, asked.get("private")
+            type(self).exists, type(self).private = (
+                True,
+                asked.get("visibility") == "private" or asked.get("private"),
+            )
             self.answer({"url": f"http://{self.headers['Host']}/{self.repo}"})
         elif path == f"/api/models/{self.repo}/preupload/main":
             wanted = [file["path"] for file in json.loads(body)["files"]]

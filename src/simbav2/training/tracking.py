@@ -51,9 +51,9 @@ class TensorBoard(Tracker):
         self._writer: Any = None
 
     def on_start(self, agent: SimbaV2, run: Path | None) -> None:
-        step = agent.env_steps
+        folder, step = _folder(run), agent.env_steps
         self._writer = self._package.SummaryWriter(
-            str(_folder(run) / self.FOLDER),
+            str(folder / self.FOLDER),
             # What was written at this step belongs to the run; a run without a checkpoint begins anew.
             purge_step=step + 1 if step else 0,
             filename_suffix=f".{step:012}",  # two files begun within a second would have the same name
