@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 from gymnasium.wrappers import TimeLimit
@@ -106,11 +106,13 @@ def _obtain(source: Source, render_mode: str | None) -> gym.Env:
 
 
 def _make_registered(name: str, render_mode: str | None) -> gym.Env:
+    # An environment without pictures need not know of render modes.
+    drawn: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     try:
         with warnings.catch_warnings():
             # Gymnasium's advice (newer versions and so on) concerns whoever chose the id, not a training run.
             warnings.simplefilter("ignore")
-            return gym.make(name, disable_env_checker=True, render_mode=render_mode)
+            return gym.make(name, disable_env_checker=True, **drawn)
     except gym.error.DependencyNotInstalled as error:
         raise InputError(f"{name!r} lacks a package: {error}") from error
     except (gym.error.Error, ModuleNotFoundError) as error:
