@@ -62,7 +62,10 @@ def outcomes(out: Path) -> dict[str, object]:
     return {path.parent.name: results(path.parent) for path in sorted(out.glob("*/summary.json"))}
 
 
-def endings(out: Path) -> list[str]:
-    """How the processes of all runs ended, as far as anybody saw it."""
-    lines = [line for path in sorted(out.glob("logs/*.log")) for line in path.read_text().splitlines()]
-    return [line.removeprefix("--- exit status ") for line in lines if line.startswith("--- exit status ")]
+def endings(out: Path) -> list[list[str]]:
+    """How the processes of every run ended, as far as anybody saw it."""
+    logs = [path.read_text().splitlines() for path in sorted(out.glob("logs/*.log"))]
+    return [
+        [line.removeprefix("--- exit status ") for line in lines if line.startswith("--- exit status ")]
+        for lines in logs
+    ]

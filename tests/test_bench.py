@@ -8,7 +8,7 @@ import pytest
 
 from simbav2 import bench, cli
 
-TINY = bench.Plan(cases=[bench.Case("paper", 16, 2, 2)], rounds=1, loops={16: 2})
+TINY = bench.Plan(cases=[bench.Case("paper", 16, 2, 2)], rounds=1, loops={16: 5})
 
 
 def test_work_is_that_of_the_multiplies_inside_loops_too():

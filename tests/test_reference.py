@@ -13,7 +13,7 @@ from simbav2.config import override
 from simbav2.learner import Learner
 from simbav2.types import Normalizer
 
-SMALL = {"actor.width": 16, "critic.width": 16}
+SMALL = {"actor.width": 16, "critic.width": 16, "critic.depth": 1}
 NORMALIZER = Normalizer(
     np.linspace(-1, 1, OBSERVATIONS, dtype=np.float32),
     np.linspace(0.5, 2, OBSERVATIONS, dtype=np.float32),

@@ -32,6 +32,7 @@ from simbav2.training import lock, run
         # Of 31 systems on tasks, the default (width 512, depth 2, two updates) is in two or three of the plans.
         ("paper-scaling", 620 + 480 + 1100 - 5 * (2 * 12 * 2 + 7)),
         ("paper-ddpg", 3 * 12 * 5),
+        ("paper-offline", 9 * 10),
     ],
 )
 def test_named_plans_are_the_papers_experiments(name, count):
@@ -78,6 +79,23 @@ def test_grids_parts_and_designs_multiply(tmp_path):
     assert {each.config.design for each in runs} == {None, "e"}
 
 
+def test_a_data_set_is_learned_from_to_where_its_data_leads(tmp_path):
+    planned = read_plan("paper-offline").runs[0]
+    command = ["offline", "d4rl/halfcheetah-medium-v2", "--preset", "offline", "--seed", "0"]
+    assert planned.words(tmp_path)[: len(command)] == command
+    assert planned.config.imitates
+    assert estimate(planned).updates == 390_625  # 100 passes of a million transitions in batches of 256
+    folder = tmp_path / planned.name
+    (folder / "report").mkdir(parents=True)
+    (folder / "report" / "index.html").touch()
+    assert look(planned, tmp_path)[:2] == ("waiting", None)
+    (folder / "config.json").write_text('{"env_steps": 390100}')
+    (folder / "summary.json").write_text('{"env_steps": 1000}')  # of a run that was told to stop there
+    assert look(planned, tmp_path)[:2] == ("stopped", 390_100)
+    (folder / "summary.json").write_text('{"env_steps": 390100}')
+    assert look(planned, tmp_path).state == "finished"
+
+
 def test_a_changed_plan_keeps_what_it_has(tmp_path):
     before = {each.name for each in read_plan(str(write(tmp_path, seeds=2))).runs}
     after = {each.name for each in read_plan(str(write(tmp_path, 3, "Pendulum-v1", "dmc/walker-walk"))).runs}
@@ -109,6 +127,9 @@ def test_a_changed_plan_keeps_what_it_has(tmp_path):
         ('tasks = ["dmc-hard"]\nsettings = 3', "expected a table"),
         ('tasks = ["dmc-hard", "dmc/dog-run"]', "asks twice for dmc/dog-run"),
         ('tasks = ["dmc-hard"]\n[grid]\ncritic.width = [16, 16]', "asks twice for dmc/dog-run"),
+        ('tasks = ["d4rl/hopper-mediun-v2"]', "did you mean 'd4rl/hopper-medium-v2'?"),
+        ('tasks = ["dmc-hard", "d4rl"]', "a [[part]] of its own"),
+        ('tasks = ["d4rl"]\n[settings]\nenv_steps = 3', "follows from the data"),
         ('include = ["plan.toml"]', "includes itself"),
         ('include = ["paper-onlin"]', "did you mean 'paper-online'?"),
         ('tasks = ["dmc-hard"]\npart = 3', "[[part]]"),
@@ -192,6 +213,8 @@ def test_finished_runs_correct_the_estimate(tmp_path):
         (tmp_path / each.name).mkdir()
         summary = {"env_steps": each.until, "seconds": factor * estimate(each).seconds}
         (tmp_path / each.name / "summary.json").write_text(json.dumps(summary))
+        (tmp_path / each.name / "report").mkdir()
+        (tmp_path / each.name / "report" / "index.html").touch()
     assert pace(runs, tmp_path) == pytest.approx(2.0)
 
 
@@ -214,11 +237,11 @@ def test_status_is_told_by_folders_alone(tmp_path):
     with log.appended(tmp_path, killed.name) as file:
         file.write("--- attempt on vm\n    it went well so far\n--- exit status -9\n")
     assert look(waiting, tmp_path).state == "waiting"
-    assert look(stopped, tmp_path)[:2] == ("stopped", 1000)
-    assert look(failed, tmp_path) == ("failed", 1000, None, "the arm fell off")
-    assert look(killed, tmp_path) == ("failed", 0, None, "killed by SIGKILL")
+    assert look(stopped, tmp_path)[:3] == ("stopped", 3000, 1000)
+    assert look(failed, tmp_path) == ("failed", 3000, 1000, None, "the arm fell off")
+    assert look(killed, tmp_path) == ("failed", 3000, 0, None, "killed by SIGKILL")
     assert look(damaged, tmp_path).state == "failed"
-    assert look(finished, tmp_path) == ("finished", 3000, 12.5, "")
+    assert look(finished, tmp_path) == ("finished", 3000, 3000, 12.5, "")
     with lock.hold(tmp_path / stopped.name):
         status = look(stopped, tmp_path)
         assert status.state == "running"

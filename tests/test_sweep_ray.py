@@ -13,7 +13,6 @@ from sweep_plan import endings, finish, outcomes, start, wait, write
 from simbav2.sweep.plan import read_plan
 from simbav2.training import lock
 
-RUNS = 12
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
 
 
@@ -28,20 +27,21 @@ def cluster(monkeypatch):
         process.stdin.close()
 
 
-def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
-    plan = write(tmp_path, RUNS)
+@pytest.mark.parametrize("runs", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path, runs):
+    plan = write(tmp_path, runs)
     names = [each.name for each in read_plan(str(plan)).runs]
     out = tmp_path / "ray"
     on_ray = ("--backend", "ray", "--address", cluster.address)
 
     def finished() -> int:
-        return endings(out).count("0")
+        return len(outcomes(out))
 
     def under_way() -> list[Path]:
         return [out / name for name in names if (out / name / "checkpoints").exists() and lock.holder(out / name)]
 
     driver = start(plan, out, *on_ray)
-    wait(lambda: len(under_way()) == 2)
+    wait(under_way)
     driver.send_signal(signal.SIGINT)
     printed, errors = driver.communicate(timeout=120)
     assert driver.returncode == 130, errors
@@ -52,20 +52,19 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
     os.kill(driver.pid, signal.SIGKILL)
     driver.communicate(timeout=60)
     wait(lambda: not any(lock.holder(out / name) for name in names), seconds=60)
-    assert 0 < finished() < RUNS
+    assert 0 < finished() < runs
 
     driver = start(plan, out, *on_ray)
-    already = finished()
-    wait(lambda: finished() > already and len(under_way()) == 2)
+    wait(under_way)
     cluster.stdin.write("kill one\n")
     cluster.stdin.flush()
     assert cluster.stdout.readline() == "killed\n"
-    assert finished() < RUNS
+    assert finished() < runs
     printed, errors = driver.communicate(timeout=300)
     assert driver.returncode == 0, errors
-    assert f"short: {RUNS} finished" in printed
+    assert f"short: {runs} finished" in printed
 
-    assert finished() == RUNS  # none twice
+    assert all(ends.count("0") <= 1 for ends in endings(out))  # none was made twice
     finish(plan, tmp_path / "local")
     assert list(outcomes(out)) == sorted(names)
     assert outcomes(out) == outcomes(tmp_path / "local")
@@ -73,6 +72,6 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
 
 def test_a_cluster_that_is_not_there_is_told_in_one_line(tmp_path):
     process = start(write(tmp_path, 1), tmp_path / "runs", "--backend", "ray", "--address", "127.0.0.1:1")
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "no Ray cluster at 127.0.0.1:1" in errors.splitlines()[-1]
+    assert errors == "simbav2: no Ray cluster at 127.0.0.1:1: [Errno 111] Connection refused\n"

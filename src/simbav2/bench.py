@@ -199,16 +199,19 @@ def updates(cases: list[Case], rounds: int = FULL.rounds) -> tuple[float, list[U
 
 
 class Stopwatch:
-    """Adds up the milliseconds spent in methods of objects, by name."""
+    """While it runs, adds up the milliseconds spent in methods of objects, by name."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
+        self.running = False
 
     def watch(self, thing: Any, method: str, name: str, done: bool = False) -> None:
         """Count `thing.method` under `name`; with `done`, until the device is done."""
         inner = getattr(thing, method)
 
         def timed(*arguments: Any, **named: Any) -> Any:
+            if not self.running:
+                return inner(*arguments, **named)
             start = time.perf_counter()
             result = inner(*arguments, **named)
             if done:
@@ -229,23 +232,32 @@ def trained_a_little(width: int) -> tuple[SimbaV2, Loop]:
     return agent, loop
 
 
-def split(agent: SimbaV2, loop: Loop, decisions: int) -> LoopSplit:
-    """Where the time of a decision goes, with a row of the log every `log_every` simulator steps."""
+def split(agent: SimbaV2, loop: Loop, decisions: int, turns: int = 5) -> LoopSplit:
+    """Where the time of a decision goes, with a row of the log every `log_every` simulator steps.
+
+    Timing a part means waiting for it, and much of the bookkeeping goes on while the updates run. So the loop
+    takes turns: left alone, which gives the whole, and watched, which gives the parts; `other` is what they leave.
+    """
     watch = Stopwatch()
     watch.watch(agent, "explore", "act")
     watch.watch(agent.envs, "step", "env")
     watch.watch(agent.replay, "add", "replay")
     watch.watch(agent.replay, "sample", "replay")
     watch.watch(agent.learner, "learn", "update", done=True)
-    wait(agent.state)
-    start = time.perf_counter()
-    for _ in range(decisions):
-        loop.step()
-    total = 1000 * (time.perf_counter() - start)
-    each = {name: watch.spent[name] / decisions for name in ("env", "act", "replay", "update")}
+    whole = 0.0
+    for _ in range(turns):
+        for watch.running in (False, True):
+            wait(agent.state)
+            start = time.perf_counter()
+            for _ in range(decisions // turns):
+                loop.step()
+            wait(agent.state)
+            whole += 0.0 if watch.running else 1000 * (time.perf_counter() - start)
+    taken = turns * (decisions // turns)
+    each = {name: watch.spent[name] / taken for name in ("env", "act", "replay", "update")}
     assert agent.config.action_repeat is not None
     logging = _logging_ms(agent, loop) / (agent.config.schedule.log_every / agent.config.action_repeat)
-    other = total / decisions - sum(each.values()) + logging
+    other = max(0.0, whole / taken - sum(each.values())) + logging
     return LoopSplit(
         task=TASK.id,
         width=agent.config.critic.width,

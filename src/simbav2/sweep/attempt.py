@@ -12,12 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from simbav2.errors import CheckpointError
 from simbav2.sweep import log
 from simbav2.sweep.plan import Run
 from simbav2.sweep.process import Share, start
+from simbav2.sweep.status import finished
 from simbav2.training import lock
-from simbav2.training.files import summed_up
 
 BAD_INPUT = 2  # the exit status that no further attempt would change
 PAUSE = 0.2  # seconds between looks
@@ -49,10 +48,10 @@ def _see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable
             if stop():
                 return Outcome("stopped")
             time.sleep(PAUSE)
-        if _finished(run, folder):
+        if finished(run, folder):
             return Outcome("finished")
         status = _attempt(run, out, share, stop)
-        if _finished(run, folder):
+        if finished(run, folder):
             return Outcome("finished")
         if stop():
             return Outcome("stopped")
@@ -61,13 +60,6 @@ def _see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable
         failures += 1
         if failures > retries or status == BAD_INPUT:
             return Outcome("failed", log.read(out, run.name).error(folder))
-
-
-def _finished(run: Run, folder: Path) -> bool:
-    try:
-        return summed_up(folder, run.until)
-    except CheckpointError:
-        return False  # the attempt will say what is wrong
 
 
 def _attempt(run: Run, out: Path, share: Share, stop: Callable[[], bool]) -> int:

@@ -87,16 +87,20 @@ def _cells(run: Run, status: Status) -> Sequence[Text | ProgressBar]:
     note = f": {status.note}" if status.state == "failed" else ""
     return (
         Text(printable(run.title)),
-        ProgressBar(total=run.until, completed=status.env_step, width=20),
-        Text(f"{status.env_step:,} / {run.until:,}"),
+        ProgressBar(total=status.until or 1, completed=status.env_step, width=20),
+        Text(f"{status.env_step:,} / {_steps(status)}"),
         Text(number(status.result)),
         Text(printable(status.state + note), style=_STYLES[status.state]),
     )
 
 
+def _steps(status: Status) -> str:
+    return "?" if status.until is None else f"{status.until:,}"
+
+
 def line(run: Run, status: Status) -> str:
     """Such as `running   dmc/walker-walk · paper · seed 0: step 1,000 of 60,000, return 14.2`."""
-    facts = [f"step {status.env_step:,} of {run.until:,}"] if status.env_step else []
+    facts = [f"step {status.env_step:,} of {_steps(status)}"] if status.env_step else []
     facts += [f"return {number(status.result)}"] if status.result is not None else []
     facts += [status.note] if status.note else []
     return printable(f"{status.state:<9} {run.title}" + (f": {', '.join(facts)}" if facts else ""))

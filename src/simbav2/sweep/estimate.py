@@ -1,7 +1,8 @@
 """What a run will take: updates, time on one core, disk, memory. Rough, at once, and without making anything.
 
-Work is counted from the config (`analysis.compute`); the rates were measured on one core of a server CPU by
-`benchmarks/sweep_rate.py`. Runs that are finished tell how fast this machine is: `pace`.
+Work is counted from the config (`analysis.compute`). The times of updates and simulator steps were measured once,
+on one core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
+Runs that are finished tell how fast this machine is: `pace`.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from simbav2.analysis.compute import parameters, planned_updates, training_compute
 from simbav2.config import Config, to_json
 from simbav2.envs.tasks import Task
 from simbav2.errors import CheckpointError
 from simbav2.sweep.plan import Run
+from simbav2.sweep.status import finished
 from simbav2.training.files import read_json
 
 # Seconds.
 UPDATE, UPDATE_GFLOP = 0.0015, 0.0136  # of an update, and of its work
-DECISION = 0.001  # choosing an action, storing what came of it
+DECISION = 0.001  # a guess: choosing an action, storing what came of it
 STEPS = {
     "mujoco": 2e-4,
     "dmc-easy": 2.4e-4,
@@ -30,7 +33,7 @@ STEPS = {
     "myosuite": 1.5e-3,
     "hbench": 5e-4,
 }  # simulator steps
-START = 30  # imports, compilation, the report
+START = 30  # a guess: imports, compilation, the report
 
 # Bytes.
 NUMBER = 4  # float32
@@ -39,6 +42,8 @@ RECORDS = 2 << 20  # tables, measures, the report
 PROCESS = 700 << 20  # interpreter, libraries, compilation
 LEARNING = 3  # states of the learner at a time: present, next, and what lies between
 
+# Of D4RL's data sets, about.
+_TRANSITIONS = {"medium-replay": 300_000, "medium-expert": 2_000_000, "medium": 1_000_000}
 # An environment that we know nothing about before it is made.
 _UNKNOWN = Task("unknown", "custom", 32, 8, 1, 1000, True, "return", None, None)
 
@@ -51,36 +56,59 @@ class Estimate:
     memory: int  # bytes, at its end
 
 
+class Work(NamedTuple):
+    """What a run does, in numbers."""
+
+    updates: int
+    env_steps: int  # of training
+    transitions: int  # held in the end
+    looks: int  # evaluations
+
+
 @cache
 def estimate(run: Run) -> Estimate:
     task = run.task or _UNKNOWN
-    return _estimate(run.config.resolve(task), task, run.until)
-
-
-def _estimate(config: Config, task: Task, until: int) -> Estimate:
-    settings = {**to_json(config), "env_steps": until}
-    updates = round(planned_updates(settings))
-    compute = training_compute(settings, task.observation_size, task.action_size, updates)
-    assert config.action_repeat is not None
-    schedule = config.schedule
-    looks = 2 + until // schedule.evaluate_every  # one at the start, one at the end
-    evaluated = looks * schedule.evaluation_episodes * task.episode_length
-    steps = until + evaluated
+    config = run.config.resolve(task)
+    work = _on_data(run, config) if run.learns_from_data else _online(run, config)
+    schedule, repeat = config.schedule, config.action_repeat or 1
+    settings = to_json(config)
+    compute = training_compute(settings, task.observation_size, task.action_size, work.updates)
+    steps = work.env_steps + work.looks * schedule.evaluation_episodes * task.episode_length
     seconds = (
         START
-        + updates * UPDATE
+        + work.updates * UPDATE
         + compute.training / 1e9 * UPDATE_GFLOP
-        + steps / config.action_repeat * DECISION
+        + steps / repeat * DECISION
         + steps * STEPS.get(task.suite, STEPS["mujoco"])
     )
     learner = _learner(settings, task)
-    replay = min(config.replay.capacity, until // config.action_repeat) * _transition(task)
+    replay = work.transitions * _transition(task)
     return Estimate(
-        updates,
+        work.updates,
         seconds,
-        disk=RECORDS + replay + schedule.keep * learner,
-        memory=PROCESS + replay + LEARNING * learner,
+        # Recorded data stays where it is.
+        disk=RECORDS + schedule.keep * learner + (0 if run.learns_from_data else replay),
+        memory=PROCESS + LEARNING * learner + replay,
     )
+
+
+def _online(run: Run, config: Config) -> Work:
+    until = run.until or config.env_steps
+    decisions = until // (config.action_repeat or 1)
+    updates = round(planned_updates({**to_json(config), "env_steps": until}))
+    return Work(updates, until, min(config.replay.capacity, decisions), _looks(config, until))
+
+
+def _on_data(run: Run, config: Config) -> Work:
+    """An update counts as a step."""
+    transitions = next(size for level, size in _TRANSITIONS.items() if level in run.config.task)
+    updates = round(config.data.passes * transitions / config.replay.batch_size)
+    updates = min(updates, run.until or updates)
+    return Work(updates, 0, transitions, _looks(config, updates))
+
+
+def _looks(config: Config, until: int) -> int:
+    return 2 + until // config.schedule.evaluate_every  # one at the start, one at the end
 
 
 def _learner(settings: Mapping, task: Task) -> int:
@@ -101,7 +129,6 @@ def pace(runs: Iterable[Run], out: Path) -> float | None:
     ratios = []
     for run in runs:
         with suppress(CheckpointError, KeyError, TypeError):
-            summary = read_json(out / run.name / "summary.json")
-            if summary["env_steps"] >= run.until:
-                ratios.append(summary["seconds"] / estimate(run).seconds)
+            if finished(run, out / run.name):
+                ratios.append(read_json(out / run.name / "summary.json")["seconds"] / estimate(run).seconds)
     return median(ratios) if ratios else None

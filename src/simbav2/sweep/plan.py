@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -17,9 +17,12 @@ from typing import Any
 
 from simbav2 import presets
 from simbav2.config import Config, override
+from simbav2.datasets.catalog import D4RL
+from simbav2.datasets.catalog import find as find_data
 from simbav2.envs.tasks import FAMILIES, SUITES, Task, find, tasks
 from simbav2.errors import InputError, nearest
 
+DATA = "d4rl"  # among tasks: all data sets
 UNCHANGED = "none"  # among designs: the preset as it is
 _LISTS = ("tasks", "presets", "designs")
 _PART = (*_LISTS, "seeds", "stop_after", "settings", "grid")
@@ -39,7 +42,7 @@ class Run:
     """One run of a plan."""
 
     config: Config  # resolved, unless the task is one that we know nothing about before it is made
-    task: Task | None  # its row in the benchmark
+    task: Task | None  # its row in the benchmark; of a data set, that of the environment it was recorded in
     settings: tuple[tuple[str, Any], ...]  # given on top of preset and design
     varied: tuple[str, ...]  # those of them that differ within the plan
     stop_after: int | None
@@ -55,14 +58,22 @@ class Run:
         return f"{self.config.task} · {self.config.preset}{design}{varied} · seed {self.config.seed}"
 
     @property
-    def until(self) -> int:
-        """Simulator steps at its end."""
+    def learns_from_data(self) -> bool:
+        """The config's task is then the data set: what else the data decides is known when it is read."""
+        return self.config.task in D4RL
+
+    @property
+    def until(self) -> int | None:
+        """Simulator steps at its end; None for as many as its data asks for."""
+        if self.learns_from_data:
+            return self.stop_after
         return min(self.stop_after or self.config.env_steps, self.config.env_steps)
 
     def words(self, out: Path) -> list[str]:
         """Of the command that makes this run in a folder of `out`, or goes on with it."""
         config = self.config
-        words = ["train", config.task, "--preset", config.preset, "--seed", str(config.seed)]
+        command = "offline" if self.learns_from_data else "train"
+        words = [command, config.task, "--preset", config.preset, "--seed", str(config.seed)]
         words += ["--design", config.design] if config.design else []
         words += ["--stop-after", str(self.stop_after)] if self.stop_after else []
         words += [f"--{name.replace('_', '-')}={value}" for name, value in self.settings]
@@ -128,30 +139,49 @@ def _parts(data: Table, needed: bool) -> Iterator[Table]:
 
 def _expand(part: Table) -> Iterator[Run]:
     """Every combination of what the part lists; each must be a run of its own."""
-    seen: set[str] = set()
-    for name, values in part["grid"].items():
-        if not isinstance(values, list) or not values:
-            raise InputError(f"grid.{name} is {values!r}; expected a list of values")
     rows = list(_tasks(_strings(part, "tasks")))
     if not rows:
         raise InputError("names no tasks; expected tasks = [...] with task ids or suites")
-    seeds = _seeds(part.get("seeds", [0]))
-    stop_after = _stop_after(part.get("stop_after"))
-    systems = [
-        (override(presets.preset(preset, None if design == UNCHANGED else design), settings), settings)
-        for preset in _strings(part, "presets", presets.DEFAULT)
-        for design in _strings(part, "designs", UNCHANGED)
-        for values in itertools.product(*part["grid"].values())
-        for settings in [{**part["settings"], **dict(zip(part["grid"], values, strict=True))}]
-    ]
+    from_data, *mixed = {name in D4RL for name, _ in rows}
+    if mixed:
+        raise InputError("has tasks and data sets together; give each a [[part]] of its own")
+    seeds, stop_after = _seeds(part.get("seeds", [0])), _stop_after(part.get("stop_after"))
+    systems = list(_data_systems(part) if from_data else _systems(part, presets.DEFAULT))
+    seen: set[str] = set()
     for (name, task), (config, settings), seed in itertools.product(rows, systems, seeds):
-        planned = replace(config, task=name, seed=seed)
-        planned = planned.resolve(task) if task else planned
-        run = Run(planned, task, tuple(settings.items()), tuple(part["grid"]), stop_after)
+        resolved = replace(config.resolve(task) if task else config, task=name, seed=seed)
+        run = Run(resolved, task, tuple(settings.items()), tuple(part["grid"]), stop_after)
         if run.name in seen:
             raise InputError(f"asks twice for {run.title}")
         seen.add(run.name)
         yield run
+
+
+System = tuple[Config, dict[str, Any]]  # with the settings that were given on top of preset and design
+
+
+def _systems(
+    part: Table, default: str, prepared: Callable[[Config], Config] = lambda config: config
+) -> Iterator[System]:
+    """Every preset with every design and every point of the grid."""
+    for name, values in part["grid"].items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"grid.{name} is {values!r}; expected a list of values")
+    for preset, design, values in itertools.product(
+        _strings(part, "presets", default),
+        _strings(part, "designs", UNCHANGED),
+        itertools.product(*part["grid"].values()),
+    ):
+        settings = {**part["settings"], **dict(zip(part["grid"], values, strict=True))}
+        base = presets.preset(preset, None if design == UNCHANGED else design)
+        yield override(prepared(base), settings), settings
+
+
+def _data_systems(part: Table) -> Iterator[System]:
+    for name in presets.OF_DATA:
+        if name in part["settings"] or name in part["grid"]:
+            raise InputError(f"{name} follows from the data; choose data.passes instead")
+    return _systems(part, presets.FOR_DATA, presets.from_data)
 
 
 def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
@@ -159,7 +189,7 @@ def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
     found: dict[str, Run] = {}
     for run in runs:
         if (before := found.setdefault(run.name, run)).until != run.until:
-            raise InputError(f"{run.title} is to stop after {before.until:,} and after {run.until:,} steps")
+            raise InputError(f"{run.title} is to stop after {before.until} and after {run.until} steps")
     return tuple(found.values())
 
 
@@ -167,12 +197,15 @@ def _tasks(names: Iterable[str]) -> Iterator[tuple[str, Task | None]]:
     for name in names:
         if name in (*SUITES, *FAMILIES):
             yield from ((task.id, task) for task in tasks(name))
+        elif name.partition("/")[0] == DATA:
+            wanted = D4RL if name == DATA else [find_data(name).id]
+            yield from ((each, find(D4RL[each].robot.task)) for each in wanted)
         else:
             task = find(name)
             if task is None:
                 from simbav2.envs.make import check_registered
 
-                check_registered(name, SUITES)
+                check_registered(name, (*SUITES, DATA))
             yield name, task
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,8 +91,9 @@ def _connected(cluster: Cluster) -> Iterator[Any]:
             cpus = max(1, round(cluster.workers * cluster.cpus))
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, object_store_memory=STORE, **quiet)
         else:
+            _knock(cluster.address)
             ray.init(address=cluster.address, **quiet)
-    except (ConnectionError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"no Ray cluster at {cluster.address}: {error}") from error
     except RuntimeError as error:
         raise Failure(f"Ray does not start: {error}") from error
@@ -100,6 +102,13 @@ def _connected(cluster: Cluster) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries for minutes to reach a host that is not there."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _check_size(ray: Any, cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from simbav2.errors import CheckpointError
 from simbav2.sweep import log
 from simbav2.sweep.plan import Run
 from simbav2.training import lock
-from simbav2.training.files import read_json, summed_up
+from simbav2.training.files import damage, read_json, summed_up
 
 State = Literal["running", "failed", "stopped", "waiting", "finished"]
 STOPPED = 130  # the shell's status for Ctrl-C
@@ -23,6 +23,7 @@ STATES: tuple[State, ...] = ("running", "failed", "stopped", "waiting", "finishe
 
 class Status(NamedTuple):
     state: State
+    until: int | None  # simulator steps; None where only the run will find out
     env_step: int = 0
     result: float | None = None  # the mean return of the latest evaluation
     note: str = ""  # who works on it, or what went wrong
@@ -31,21 +32,38 @@ class Status(NamedTuple):
 def look(run: Run, out: Path) -> Status:
     folder = out / run.name
     try:
-        if summed_up(folder, run.until):
+        until = _until(run, folder)
+        if until is not None and summed_up(folder, until):
             summary = read_json(folder / "summary.json")
-            return Status("finished", summary["env_steps"], summary.get("final_return"))
+            return Status("finished", until, summary["env_steps"], summary.get("final_return"))
     except CheckpointError as error:
-        return Status("failed", note=str(error))
+        return Status("failed", run.until, note=str(error))
     step, result = _last_step(folder), _last_return(folder)
     if (holder := lock.holder(folder)) is not None:
-        return Status("running", step, result, holder)
+        return Status("running", until, step, result, holder)
     written = log.read(out, run.name)
     # A run that ended by itself says why; the exit status tells of those that could not. A SIGTERM before the run
     # had begun is a stop like any other.
     if (folder / FAILURE).exists() or written.status not in (None, 0, STOPPED, -signal.SIGTERM):
-        return Status("failed", step, result, written.error(folder))
+        return Status("failed", until, step, result, written.error(folder))
     begun = (folder / "config.json").exists()
-    return Status("stopped" if begun else "waiting", step, result)
+    return Status("stopped" if begun else "waiting", until, step, result)
+
+
+def finished(run: Run, folder: Path) -> bool:
+    try:
+        until = _until(run, folder)
+        return until is not None and summed_up(folder, until)
+    except CheckpointError:
+        return False  # whoever goes on with it will say what is wrong
+
+
+def _until(run: Run, folder: Path) -> int | None:
+    """Where the run ends, as planned or as its own config tells."""
+    if run.until is not None or not (folder / "config.json").exists():
+        return run.until
+    with damage(folder / "config.json"):
+        return int(read_json(folder / "config.json")["env_steps"])
 
 
 def told(statuses: Iterable[Status]) -> str:
