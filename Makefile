@@ -13,13 +13,14 @@ DEMO_SEEDS ?= 0 1
 DEMO_ARGS ?= --env-steps 2000 --warmup-decisions 250 --actor.width 16 --critic.width 16 --schedule.log-every 250 \
   --schedule.evaluate-every 500 --schedule.evaluation-episodes 2
 
-.PHONY: help install train report-demo test test-slow chaos lint types format bench clean
+.PHONY: help install train report-demo test test-slow test-interop chaos lint types format bench clean
 
 help:
 	@echo "make train    train SimbaV2 on $(TASK) with the preset 'quick' (TASK=..., ARGS='--seed 1 ...')"
 	@echo "make report-demo   a dozen short runs and a report of them"
 	@echo "make test     lint, types and tests"
 	@echo "make test-slow   the tests that take minutes"
+	@echo "make test-interop   our agents with Stable-Baselines3, in an environment of its own (.venv-interop)"
 	@echo "make chaos    kills, damaged files, a full disk and a long soak (hours; figures in chaos.json)"
 	@echo "make lint | types | format | bench | install | clean"
 
@@ -30,7 +31,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  || { echo "simbav2 needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 2; }
 	@echo "making the environment in .venv (about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,myosuite,offline,video]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,myosuite,offline,onnx,ray,video]'
 	@touch $@
 
 train: $(INSTALLED)
@@ -50,6 +51,17 @@ test: lint types
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow
 
+# PyTorch first and by itself: the other packages then find it there, and leave it as it is.
+test-interop: .venv-interop/.installed
+	.venv-interop/bin/python -m pytest tests/test_interop_sb3.py
+
+.venv-interop/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-interop
+	.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e '.[dev]' 'stable-baselines3>=2.7,<3'
+	touch $@
+
 chaos: $(INSTALLED)
 	$(BIN)/python tests/chaos/run.py $(ARGS)
 
@@ -68,4 +80,4 @@ bench: $(INSTALLED)
 	$(BIN)/simbav2 bench
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-interop

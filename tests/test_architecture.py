@@ -12,6 +12,7 @@ LAYERS = [
     "errors",
     "cache",
     "types",
+    "xla_flags",
     "backend",
     "envs",
     "config",
@@ -25,6 +26,8 @@ LAYERS = [
     "datasets",
     "agent",
     "training",
+    "sweep",
+    "interop",
 ]
 NEURAL = {"flax"}
 
@@ -69,8 +72,10 @@ def test_analysis_never_imports_the_learning_side():
         assert "jax" not in {module.split(".")[0] for module in imports(file, lazy=True)}
 
 
-# The one file that knows what a part of the config means, beside `config` and `presets`.
+# The files that know what a part of the config means, beside `config` and `presets`: one for every part, and
+# one that knows what a whole actor computes.
 HOMES = {
+    "networks/program.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
     "networks/trunks.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
     "networks/policies.py": {"Gaussian", "Deterministic"},
     "networks/values.py": {"Categorical", "Scalar"},
@@ -78,8 +83,9 @@ HOMES = {
     "losses.py": {"Return", "ReturnAndCloning", "Cloning"},
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
-# `analysis` and `bench` are about systems: they name those they compare. A command is called like its preset.
-ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py"}
+# `analysis`, `bench` and `interop/release` are about systems: they name those they compare or read. A command is
+# called like its preset.
+ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py", "interop/release.py"}
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():

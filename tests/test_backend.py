@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from simbav2.backend import ONE_THREAD, merged
+from simbav2.xla_flags import ONE_THREAD, merged
 
 
 def test_a_users_flags_stay_and_win():

@@ -9,7 +9,7 @@ import pytest
 from toys import TINY
 
 from simbav2 import cli
-from simbav2.training.seeds import shares
+from simbav2.sweep.process import Share, shares
 
 SETTINGS = [
     f"--{name}={value}" for name, value in {**TINY, "env_steps": 300, "schedule.evaluation_episodes": 1}.items()
@@ -17,9 +17,18 @@ SETTINGS = [
 
 
 def test_every_process_has_cores_of_its_own():
-    assert shares([0, 1], 4) == [[0], [1]]
-    assert shares([0, 1, 2, 3], 2) == [[0, 2], [1, 3]]
-    assert shares([5], 3) == [[5]]
+    assert shares([0, 1], 2) == [Share(1, (0,)), Share(1, (1,))]
+    assert shares([0, 1, 2, 3], 2) == [Share(2, (0, 2)), Share(2, (1, 3))]
+    assert shares([5, 7], 3) == [Share(1, (5,)), Share(1, (7,)), Share(1, (5,))]
+
+
+def test_xla_is_told_what_a_process_has(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_foo=1")
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
+    assert Share(1).environment()["XLA_FLAGS"] == "--xla_foo=1 --xla_cpu_multi_thread_eigen=false"
+    assert Share(2).environment()["XLA_FLAGS"] == "--xla_foo=1"
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Share(1, gpus=1).environment()
+    assert Share(1, gpus=0.25).environment()["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.225"
 
 
 @pytest.mark.parametrize(

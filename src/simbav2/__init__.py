@@ -7,17 +7,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from simbav2 import interop
 from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import CheckpointError, Failure, InputError
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
     from simbav2.envs.make import make_env
+    from simbav2.training.callbacks import Callback
 
 __version__ = "0.1.0"
-__all__ = ["CheckpointError", "Failure", "InputError", "SimbaV2", "Task", "make_env", "tasks"]
+__all__ = [
+    "Callback",
+    "CheckpointError",
+    "Failure",
+    "InputError",
+    "SimbaV2",
+    "Task",
+    "interop",
+    "make_env",
+    "tasks",
+]
 
-_LAZY = {"SimbaV2": "simbav2.agent", "make_env": "simbav2.envs.make"}
+_LAZY = {
+    "Callback": "simbav2.training.callbacks",
+    "SimbaV2": "simbav2.agent",
+    "make_env": "simbav2.envs.make",
+}
 
 
 def __getattr__(name: str) -> Any:

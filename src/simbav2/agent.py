@@ -6,6 +6,7 @@ their own, so that taking more of one never shifts another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +30,11 @@ from simbav2.types import Normalizer, Transition
 
 if TYPE_CHECKING:
     from simbav2.datasets.recorded import Recorded
+    from simbav2.training.callbacks import Callback
     from simbav2.training.online import Loop
 
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
+_PREDICTIONS = 1 << 31  # their noise is drawn behind that of any run's decisions
 
 
 class SimbaV2:
@@ -79,6 +82,7 @@ class SimbaV2:
         self._envs = envs
         self._loop: Loop | None = None
         self._normalizer: Normalizer | None = None
+        self._predictions = 0  # random ones
 
     @classmethod
     def from_config(
@@ -92,17 +96,23 @@ class SimbaV2:
 
     # What a user calls. ------------------------------------------------------------------------------------
 
-    def learn(self, env_steps: int) -> SimbaV2:
+    def learn(self, env_steps: int, callbacks: Sequence[Callback] = ()) -> SimbaV2:
         """Train for `env_steps` more simulator steps. Schedules follow the setting `env_steps`, not this."""
+        from simbav2.training.callbacks import Callbacks
         from simbav2.training.online import Loop
 
         if env_steps < 1:
             raise InputError(f"env_steps is {env_steps}; expected at least 1")
         if self._loop is None:
             self._loop = Loop(self)
-        until = self.env_steps + env_steps
-        while self.env_steps < until:
-            self._loop.step()
+        until, told = self.env_steps + env_steps, Callbacks(callbacks)
+        told.on_start(self, None)
+        try:
+            while self.env_steps < until and not told.stop_requested:
+                self._loop.step()
+                told.on_step(self)
+        finally:
+            told.on_end(self)
         return self
 
     def predict(
@@ -111,13 +121,20 @@ class SimbaV2:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
-    ) -> tuple[NDArray, None]:
-        """Actions in [-1, 1] for one raw observation or a batch, in the convention of Stable-Baselines3."""
+    ) -> tuple[NDArray, Any]:
+        """Actions in [-1, 1] for one raw observation or a batch, in the convention of Stable-Baselines3.
+
+        The policy has no memory: `state` is handed back as it came, and `episode_start` makes no difference.
+        """
         observation = np.asarray(observation, np.float32)
         single = observation.ndim == 1
         batch = self._checked(observation, self.task.observation_size, "observation")
-        action = self.act(batch, noise=0.0 if deterministic else 1.0)
-        return (action[0] if single else action), None
+        if deterministic:
+            action = self.act(batch, noise=0.0)
+        else:
+            action = self.act(batch, noise=1.0, draw=_PREDICTIONS + self._predictions)
+            self._predictions += 1
+        return (action[0] if single else action), state
 
     def q_values(self, observation: NDArray, action: NDArray) -> NDArray:
         """Every critic's value [critics, batch], in the units of the scaled reward."""
@@ -216,8 +233,17 @@ class SimbaV2:
     def warming_up(self) -> bool:
         return self.decisions < self.config.warmup_decisions
 
-    def act(self, observation: NDArray, noise: float) -> NDArray:
-        """Actions [N, A]; small batches are padded to `num_envs`, so that all of them share one compilation."""
+    @property
+    def gathering(self) -> bool:
+        """Before there is enough to learn from: an agent loaded without its experience starts with none."""
+        enough = min(self.config.warmup_decisions, self.config.replay.capacity)
+        return self.warming_up or len(self.replay) < enough
+
+    def act(self, observation: NDArray, noise: float, draw: int | None = None) -> NDArray:
+        """Actions [N, A]; small batches are padded to `num_envs`, so that all of them share one compilation.
+
+        The noise is a function of the number `draw`: unless given, that of the decision.
+        """
         missing = max(0, self.config.num_envs - len(observation))
         padded = np.pad(observation, ((0, missing), (0, 0))) if missing else observation
         action = self.learner.act(
@@ -225,7 +251,7 @@ class SimbaV2:
             self.normalizer,
             padded,
             self._act_key,
-            np.uint32(self.decisions),
+            np.uint32(self.decisions if draw is None else draw),
             np.float32(noise),
         )
         return np.asarray(action)[: len(observation)]
@@ -263,7 +289,7 @@ class SimbaV2:
         Their metrics stay on the device.
         """
         updates, every = (UPDATES_PER_DISPATCH, 1) if self.offline else self.config.rhythm
-        if not self.offline and (self.warming_up or self.decisions // self.config.num_envs % every):
+        if not self.offline and (self.gathering or self.decisions // self.config.num_envs % every):
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)

@@ -14,19 +14,13 @@ from typing import Any
 import jax
 
 from simbav2 import cache
+from simbav2.xla_flags import merged
 
 # One pass over memory writes both moments of Adam, instead of one pass each (docs/performance.md).
 _FLAGS = ("--xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true",)
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
 _jax_config: Any = jax.config
 wait: Callable[[Any], Any] = jax.block_until_ready
-
-
-def merged(given: str, flags: tuple[str, ...] = _FLAGS) -> str:
-    """`given` (of XLA_FLAGS) and those of `flags` whose name it does not hold."""
-    names = {flag.partition("=")[0] for flag in given.split()}
-    return " ".join([*given.split(), *(flag for flag in flags if flag.partition("=")[0] not in names)])
 
 
 def cache_folder() -> Path:
@@ -44,6 +38,6 @@ def keep_compiled(folder: str | None) -> None:
     _jax_config.update("jax_compilation_cache_dir", folder)
 
 
-os.environ["XLA_FLAGS"] = merged(os.environ.get("XLA_FLAGS", ""))
+os.environ["XLA_FLAGS"] = merged(os.environ.get("XLA_FLAGS", ""), _FLAGS)
 if compiled_folder() is None:  # JAX_COMPILATION_CACHE_DIR would be there already
     keep_compiled(str(cache_folder()))

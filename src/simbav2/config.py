@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -320,6 +321,13 @@ class Config:
         """A name for this very run: equal configs, equal digests."""
         return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()[:12]
 
+    @property
+    def name(self) -> str:
+        """The digest, with what a person looks for before it; the name of the run's folder."""
+        task = re.sub(r"[^A-Za-z0-9.-]+", "-", self.task).strip("-.")[:100]
+        system = f"{self.preset}-{self.design}" if self.design else self.preset
+        return f"{task}-{system}-s{self.seed}-{self.digest()}"
+
 
 Range = tuple[Callable[[Any], bool], str]
 
@@ -371,7 +379,7 @@ def heuristic_discount(episode_length: int, action_repeat: int) -> float:
 # setting itself, whose value is the name of the part's class. ----------------------------------------------
 
 Tree = TypeVar("Tree")
-_hints = typing.get_type_hints
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 def _parts(hint: Any) -> dict[str, type]:

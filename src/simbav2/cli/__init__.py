@@ -5,12 +5,42 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from simbav2.cli import assets, bench, dataset, doctor, evaluate, offline, presets, report, resume, tasks, train
+from simbav2.cli import (
+    assets,
+    bench,
+    dataset,
+    doctor,
+    evaluate,
+    export,
+    import_release,
+    offline,
+    presets,
+    report,
+    resume,
+    sweep,
+    tasks,
+    train,
+)
 from simbav2.cli.parser import parse
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import Failure, InputError, printable
 
-COMMANDS = (train, resume, offline, dataset, evaluate, report, tasks, presets, assets, bench, doctor)
+COMMANDS = (
+    train,
+    resume,
+    offline,
+    dataset,
+    sweep,
+    evaluate,
+    export,
+    import_release,
+    report,
+    tasks,
+    presets,
+    assets,
+    bench,
+    doctor,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -54,7 +54,7 @@ def _train_seeds(options: argparse.Namespace) -> int:
         raise InputError(f"--seeds names a seed twice: {' '.join(map(str, options.seeds))}")
     override(presets.preset(options.preset, options.design), given)  # bad settings are told once
 
-    from simbav2.training import seeds
+    from simbav2.sweep import seeds
 
     common = [options.task, "--preset", options.preset]
     common += ["--design", options.design] if options.design else []

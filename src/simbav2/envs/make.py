@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
@@ -114,9 +114,25 @@ def _make_registered(name: str, render_mode: str | None) -> gym.Env:
     except gym.error.DependencyNotInstalled as error:
         raise InputError(f"{name!r} lacks a package: {error}") from error
     except (gym.error.Error, ModuleNotFoundError) as error:
-        known = [*(task.id for task in tasks()), *gym.registry]
-        hint = nearest(name, known) or "; see `simbav2 tasks` and gymnasium.registry"
-        raise InputError(f"{name!r} is neither a task nor a Gymnasium id{hint}") from error
+        raise _unregistered(name) from error
+
+
+def check_registered(name: str, others: Iterable[str] = ()) -> None:
+    """Refuse what is no Gymnasium id, without making anything; one that names a module is left to it.
+
+    `others` are what the name might have been meant for besides tasks and ids.
+    """
+    try:
+        if ":" not in name:
+            gym.spec(name)
+    except gym.error.Error as error:
+        raise _unregistered(name, others) from error
+
+
+def _unregistered(name: str, others: Iterable[str] = ()) -> InputError:
+    known = [*(task.id for task in tasks()), *others, *gym.registry]
+    hint = nearest(name, known) or "; see `simbav2 tasks` and gymnasium.registry"
+    return InputError(f"{name!r} is neither a task nor a Gymnasium id{hint}")
 
 
 def _name(env: gym.Env) -> str:

@@ -25,21 +25,21 @@ class UnitActions:
             raise InputError(
                 f"the actions of {owner} are {space}; {expected}: wrap it with RescaleAction or the like"
             )
-        self._low, self._high = space.low, space.high
+        self.low, self.high = space.low, space.high
         # The halves first, so that the widest float32 bounds do not overflow.
-        self._center = space.high / 2 + space.low / 2
-        self._reach = space.high / 2 - space.low / 2
+        self.center = space.high / 2 + space.low / 2
+        self.reach = space.high / 2 - space.low / 2
         self.size = math.prod(space.shape)
         self.space = spaces.Box(-1.0, 1.0, (self.size,), np.float32)
 
     def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
         """`action` [..., A], clipped to the cube, in the environment's own units, shape and type."""
-        shaped = np.asarray(action, self._low.dtype).reshape(action.shape[:-1] + self._low.shape)
-        return np.minimum(np.maximum(self._center + self._reach * shaped, self._low), self._high)
+        shaped = np.asarray(action, self.low.dtype).reshape(action.shape[:-1] + self.low.shape)
+        return np.minimum(np.maximum(self.center + self.reach * shaped, self.low), self.high)
 
     def from_environment(self, action: NDArray[Any]) -> NDArray[np.float32]:
         """The other way: a batch of the environment's own actions as [N, A], in the cube where it allows them."""
-        cube = (np.asarray(action, np.float64) - self._center) / self._reach
+        cube = (np.asarray(action, np.float64) - self.center) / self.reach
         return cube.reshape(len(cube), -1).astype(np.float32)
 
 

@@ -46,6 +46,7 @@ class Envs(ABC):
 
     num_envs: int
     task: Task
+    actions: UnitActions  # how they become the environment's own
     seed: int
     episodes: list[int]  # the current episode's number in each; once set, the next `reset` starts these
 
@@ -171,6 +172,7 @@ class Members(Envs):
     def __init__(self, members: Sequence[EpisodeSeeds], task: Task, seed: int) -> None:
         super().__init__(task, seed, len(members))
         self._members = members
+        self.actions = members[0].get_wrapper_attr("actions")
         self._busy = 0  # the member whose turn it is
 
     @property
@@ -243,13 +245,13 @@ class Foreign(Envs):
                 "make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self._vector = vector
-        self._actions = UnitActions(vector.single_action_space, vector)
+        self.actions = UnitActions(vector.single_action_space, vector)
         self._observations = FlatObservations(vector.single_observation_space, vector)
         self.episodes = [0] * vector.num_envs
         spec = vector.spec
         name = spec.id if spec else type(vector).__name__
         length = (spec.max_episode_steps if spec else None) or EPISODE_LENGTH
-        task = custom(name, self._observations.size, self._actions.size, 1, length)
+        task = custom(name, self._observations.size, self.actions.size, 1, length)
         super().__init__(task, seed, vector.num_envs)
 
     def _reset(self) -> Observations:
@@ -260,7 +262,7 @@ class Foreign(Envs):
         return self._reset() if not any(map(len, actions)) else None
 
     def _step(self, actions: NDArray[Any]) -> Step:
-        observation, reward, terminated, truncated, info = self._vector.step(self._actions.to_environment(actions))
+        observation, reward, terminated, truncated, info = self._vector.step(self.actions.to_environment(actions))
         step = Step(
             observation=self._observations.flatten(observation, (self.num_envs,)),
             next_observation=self._observations.flatten(observation, (self.num_envs,)),

@@ -42,9 +42,9 @@ class VectorSpaces(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env) -> None:
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
-        self._actions = UnitActions(env.action_space, env.unwrapped)
+        self.actions = UnitActions(env.action_space, env.unwrapped)
         self._observations = FlatObservations(env.observation_space, env.unwrapped)
-        self.action_space = self._actions.space
+        self.action_space = self.actions.space
         self.observation_space = self._observations.space
 
     def reset(
@@ -54,7 +54,7 @@ class VectorSpaces(gym.Wrapper, RecordConstructorArgs):
         return self._observations.flatten(observation), info
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], SupportsFloat, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(self._actions.to_environment(action))
+        observation, reward, terminated, truncated, info = self.env.step(self.actions.to_environment(action))
         return self._observations.flatten(observation), reward, terminated, truncated, info
 
 

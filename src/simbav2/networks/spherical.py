@@ -11,8 +11,10 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import optax
 from flax import struct
 
+from simbav2.errors import InputError
 from simbav2.types import Array, Params
 
 
@@ -56,6 +58,23 @@ def columns(params: Params) -> list[Array]:
     return [node.value for node in jax.tree.leaves(params, is_leaf=_is_unit) if _is_unit(node)]
 
 
+def on_sphere(inner: Any) -> optax.GradientTransformationExtraArgs:
+    """Any optimiser of Optax, made to end its steps on the sphere.
+
+    After `optax.apply_updates` every `UnitColumns` of the parameters has unit norm; all else moves as by `inner`.
+    """
+    inner = optax.with_extra_args_support(inner)
+
+    def update(gradient: Params, state: Any, params: Params = None, **extra: Any) -> tuple[Params, Any]:
+        if params is None:
+            raise InputError("on_sphere needs the parameters: call update(gradient, state, params)")
+        step, state = inner.update(gradient, state, params, **extra)
+        moved = project(optax.apply_updates(params, step))
+        return jax.tree.map(lambda after, before: after - before, moved, params), state
+
+    return optax.GradientTransformationExtraArgs(inner.init, update)
+
+
 class UnitDense(nn.Module):
     """A linear map whose weight vectors have unit norm: each output is a cosine times |x|."""
 
@@ -85,5 +104,9 @@ class Scale(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        vector = self.param("vector", nn.initializers.constant(self.scale), (x.shape[-1],))
-        return x * (vector * (self.initial / self.scale))
+        return x * self.factor(self.param("vector", nn.initializers.constant(self.scale), (x.shape[-1],)))
+
+    @nn.nowrap
+    def factor(self, vector: Array) -> Array:
+        """What a trained `vector` multiplies by."""
+        return vector * (self.initial / self.scale)

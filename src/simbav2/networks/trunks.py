@@ -15,6 +15,9 @@ from simbav2 import config
 from simbav2.networks.spherical import Scale, UnitDense, unit
 from simbav2.types import Array
 
+# Without it a block whose units are all silent would have no direction at all.
+OFFSET = 1e-8
+
 
 def trunk(network: config.Actor | config.Critic) -> nn.Module:
     match network.architecture:
@@ -67,8 +70,12 @@ def _scaler(part: config.Scaler, initial: float, scale: float) -> Scale:
     )
 
 
-def _sqrt_scaler(part: config.Scaler, size: int) -> Scale:
+def sqrt_scaler(part: config.Scaler, size: int) -> Scale:
     return _scaler(part, math.sqrt(2 / size), math.sqrt(2 / size))
+
+
+def lerp_scaler(part: config.Scaler, width: int, depth: int) -> Scale:
+    return _scaler(part, 1 / (depth + 1), 1 / math.sqrt(width))
 
 
 class Hyperspherical(nn.Module):
@@ -81,7 +88,7 @@ class Hyperspherical(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         x = enter_sphere(self.part.input, x)
-        h = unit(_sqrt_scaler(self.part.scaler, self.width)(UnitDense(self.width)(x)))
+        h = unit(sqrt_scaler(self.part.scaler, self.width)(UnitDense(self.width)(x)))
         for _ in range(self.depth):
             h = self.block(h)
         return h
@@ -89,10 +96,9 @@ class Hyperspherical(nn.Module):
     def block(self, h: Array) -> Array:
         """An inverted bottleneck, then a step from `h` towards its output along the sphere."""
         hidden = 4 * self.width
-        # Without the offset a block whose units are all silent would have no direction at all.
-        m = _relu(self, _sqrt_scaler(self.part.scaler, hidden)(UnitDense(hidden)(h))) + 1e-8
+        m = _relu(self, sqrt_scaler(self.part.scaler, hidden)(UnitDense(hidden)(h))) + OFFSET
         m = unit(UnitDense(self.width)(m))
-        lerp = _scaler(self.part.lerp, 1 / (self.depth + 1), 1 / math.sqrt(self.width))
+        lerp = lerp_scaler(self.part.lerp, self.width, self.depth)
         return unit(h + lerp(m - h))
 
 
@@ -105,7 +111,7 @@ class HypersphericalHead(nn.Module):
     @nn.compact
     def __call__(self, h: Array) -> Array:
         width = h.shape[-1]
-        h = _sqrt_scaler(self.part.head_scaler, width)(UnitDense(width)(h))
+        h = sqrt_scaler(self.part.head_scaler, width)(UnitDense(width)(h))
         return UnitDense(self.size, self.part.head_bias)(h)
 
 

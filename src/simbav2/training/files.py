@@ -196,6 +196,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
+def summed_up(run: Path, until: int) -> bool:
+    """Whether a run got to `until` simulator steps, to its summary and to its report."""
+    if not (run / "report" / "index.html").exists() or not (run / "summary.json").exists():
+        return False
+    return read_json(run / "summary.json").get("env_steps", 0) >= until
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 

@@ -69,9 +69,10 @@ class History:
         every, minutes = self.schedule.checkpoint_every, self.schedule.checkpoint_minutes
         return now // every > before // every or time.monotonic() - self._at >= 60 * minutes
 
-    def save(self, agent: SimbaV2, loop: Loop) -> None:
+    def save(self, agent: SimbaV2, loop: Loop) -> Path | None:
+        """Where the checkpoint is now; None where this step has one already."""
         if agent.env_steps == self._saved:
-            return
+            return None
         folder = self.run / "checkpoints" / f"{agent.env_steps:012}"
         replay = experience.extend(agent.replay, self._replay, self.run / "replay")
         if folder.exists():  # left by a process that got further, then damaged
@@ -79,6 +80,7 @@ class History:
         checkpoint.save(agent, folder, loop, replay)
         self._replay, self._saved, self._at = replay, agent.env_steps, time.monotonic()
         self._tidy(folder)
+        return folder
 
     def _tidy(self, newest: Path) -> None:
         """Remove what no kept checkpoint needs: older ones, those of an abandoned future, halves."""

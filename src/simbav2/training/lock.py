@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from simbav2.errors import InputError
 
 NAME = ".lock"
+PATIENCE = 0.5  # seconds; whoever asks for the `holder` has the lock for a moment, too
 
 
 @contextmanager
@@ -32,17 +34,38 @@ def hold(run: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def holder(run: Path) -> str | None:
+    """Who works on `run`; None for nobody."""
+    try:
+        descriptor = os.open(run / NAME, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _noted(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _noted(descriptor: int) -> str:
+    return os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+
+
 def _acquire(path: Path) -> int:
+    deadline = time.monotonic() + PATIENCE
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace")
+            noted = _noted(descriptor)
             os.close(descriptor)
-            raise InputError(
-                f"{path.parent} is in use by {holder or 'another process'}; wait for it or stop it first"
-            ) from error
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
+            raise InputError(f"{path.parent} is in use by {noted}; wait for it or stop it first") from error
         # The holder before us removed its file at the end: a lock on a file without a name keeps nobody out.
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):

@@ -6,10 +6,6 @@ evaluations, checkpoints, and a stop that loses nothing.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +14,7 @@ from numpy.typing import NDArray
 from simbav2.errors import BadStep
 from simbav2.training import divergence
 from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
+from simbav2.training.stopping import stop_signals
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
@@ -91,31 +88,9 @@ class Loop:
         return observation
 
 
-class StopRequest:
-    requested = False
-
-
-@contextmanager
-def stop_signals() -> Iterator[StopRequest]:
-    """SIGINT and SIGTERM ask for a stop at the next safe place; a second SIGINT interrupts as usual."""
-    request = StopRequest()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if request.requested and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        request.requested = True
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def train(loop: Loop, until: int, recorder: Recorder) -> bool:
-    """Train to `until` simulator steps; False when a signal asked to stop before that."""
-    agent = loop.agent
+    """Train to `until` simulator steps; False when a signal or a callback asked to stop before that."""
+    agent, callbacks = loop.agent, recorder.callbacks
     schedule = agent.config.schedule
     with stop_signals() as stop, agent.make_evaluation_envs() as evaluation_envs:
 
@@ -126,13 +101,14 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
 
         if agent.env_steps == 0:
             look()
-        while agent.env_steps < until and not stop.requested:
+        while agent.env_steps < until and not (stop.requested or callbacks.stop_requested):
             before, offline = agent.env_steps, agent.offline
             try:
                 loop.ended += loop.step()
             except BadStep:
                 recorder.checkpoint(loop)
                 raise
+            callbacks.on_step(agent)
             now = agent.env_steps
             last = now >= until
             learned = offline and not agent.offline  # all there is to learn from recorded data alone

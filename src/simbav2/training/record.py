@@ -17,6 +17,7 @@ import numpy as np
 from simbav2.datasets.catalog import normalized
 from simbav2.diagnostics import parameter_counts
 from simbav2.training import checkpoint, divergence, symptoms
+from simbav2.training.callbacks import Callback, Callbacks
 from simbav2.training.display import Display
 from simbav2.training.evaluate import Episode, Played, mean_success, mean_total
 from simbav2.training.files import append, damage, sync, versions, write_json, write_text
@@ -42,13 +43,21 @@ EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 
 
 class Recorder:
-    """Writes a run's folder and keeps its display up to date."""
+    """Writes a run's folder, keeps its display up to date and tells the callbacks."""
 
-    def __init__(self, folder: Path, agent: SimbaV2, display: Display, history: History) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        agent: SimbaV2,
+        display: Display,
+        history: History,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.folder = folder
         self.agent = agent
         self.history = history
         self.display = display
+        self.callbacks = Callbacks(callbacks)
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
         self.last_evaluation: Sequence[Episode | Played] = []
@@ -136,6 +145,7 @@ class Recorder:
             self._signs(symptoms.signs_of_evaluation(episodes))
         self._show_evaluation(step, self.last_evaluation)
         self.display.refresh(evaluated=True)
+        self.callbacks.on_evaluation(self.agent, episodes)
         self._mark()  # the rates are about training
 
     def checkpoint(self, loop: Loop) -> None:
@@ -143,7 +153,9 @@ class Recorder:
         divergence.check(self.agent, loop.metrics, self.folder)
         for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
             sync(self.folder / name)
-        self.history.save(self.agent, loop)
+        saved = self.history.save(self.agent, loop)
+        if saved is not None:
+            self.callbacks.on_checkpoint(self.agent, saved)
 
     def failure(self, error: Exception) -> None:
         """Why the run ended before its time, for its report; on a full disk even that may be too much."""
@@ -187,7 +199,9 @@ class Recorder:
     def _signs(self, signs: dict[str, float]) -> None:
         """A line of metrics, and what it shows of trouble."""
         at = self.agent.env_steps
-        self._append_json("metrics.jsonl", {"env_step": at, "updates": self.updates, **signs})
+        line = {"env_step": at, "updates": self.updates, **signs}
+        self._append_json("metrics.jsonl", line)
+        self.callbacks.on_metrics(self.agent, line)
         for warning in self.watch.see(signs):
             self.warnings.append(symptoms.as_json(warning, at))
             self._append_json("warnings.jsonl", self.warnings[-1])

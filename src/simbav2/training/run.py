@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from simbav2.config import Config
 from simbav2.diagnostics import parameter_counts
 from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.training import checkpoint, history, lock
+from simbav2.training.callbacks import Callback
 from simbav2.training.display import Display, Status
 from simbav2.training.experience import Segment
-from simbav2.training.files import damage, read_json
+from simbav2.training.files import damage, read_json, summed_up
 from simbav2.training.history import History
 from simbav2.training.online import Loop, train
 from simbav2.training.record import Recorder
@@ -30,12 +30,16 @@ Summary = dict[str, Any]
 
 def default_folder(config: Config) -> Path:
     """The same config always has the same folder."""
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", config.task).strip("-.")[:100]
-    system = f"{config.preset}-{config.design}" if config.design else config.preset
-    return Path("runs") / f"{name}-{system}-s{config.seed}-{config.digest()}"
+    return Path("runs") / config.name
 
 
-def start(agent: SimbaV2, folder: Path, stop_after: int | None = None, overwrite: bool = False) -> Summary | None:
+def start(
+    agent: SimbaV2,
+    folder: Path,
+    stop_after: int | None = None,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Summary | None:
     """A new run; its summary, or None when it was asked to stop before its end."""
     _until(agent, stop_after)
     with _alone(folder):
@@ -46,10 +50,12 @@ def start(agent: SimbaV2, folder: Path, stop_after: int | None = None, overwrite
                     "start anew with --overwrite, or choose another --out"
                 )
             _clear(folder)
-        return _begin(agent, folder, stop_after)
+        return _begin(agent, folder, stop_after, callbacks)
 
 
-def resume(folder: Path, stop_after: int | None = None, env: Any = None) -> Summary | None:
+def resume(
+    folder: Path, stop_after: int | None = None, env: Any = None, callbacks: Sequence[Callback] = ()
+) -> Summary | None:
     """Go on where the run in `folder` stopped, however it stopped; to its own `stop_after` if that lies ahead.
 
     `env` is needed only where the saved task does not say how to make the environment.
@@ -62,7 +68,7 @@ def resume(folder: Path, stop_after: int | None = None, env: Any = None) -> Summ
             # Stopped before its first checkpoint: the beginning is as good, and leads to the same bits.
             config, task = checkpoint.read_description(folder / "config.json")
             agent = SimbaV2.from_config(config, task, checkpoint.source(task, env))
-            return _begin(agent, folder, stop_after or own)
+            return _begin(agent, folder, stop_after or own, callbacks)
         agent, loop, replay = history.load_run(folder, env)
         if not loop.continued:
             log.warning(
@@ -73,31 +79,33 @@ def resume(folder: Path, stop_after: int | None = None, env: Any = None) -> Summ
         if stop_after is None and own is not None and own > agent.env_steps:
             stop_after = own
         until = _until(agent, stop_after)
-        if agent.env_steps >= until and _summed_up(folder, agent.env_steps):
+        if agent.env_steps >= until and summed_up(folder, agent.env_steps):
             raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
-        recorder = _recorder(agent, folder, until, replay)
+        recorder = _recorder(agent, folder, until, callbacks, replay)
         recorder.rewind()
         return _go(loop, until, recorder)
 
 
-def start_or_resume(agent: SimbaV2, folder: Path, stop_after: int | None = None) -> Summary | None:
+def start_or_resume(
+    agent: SimbaV2, folder: Path, stop_after: int | None = None, callbacks: Sequence[Callback] = ()
+) -> Summary | None:
     """For jobs that are started again and again until they are done: whatever is left to do of this run."""
     if not (folder / "config.json").exists():
-        return start(agent, folder, stop_after)
+        return start(agent, folder, stop_after, callbacks=callbacks)
     config, _ = checkpoint.read_description(folder / "config.json")
     if config != agent.config:
         raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
     until = _until(agent, stop_after)
-    if _summed_up(folder, until):
+    if summed_up(folder, until):
         with damage(folder / "summary.json"):
             summary = read_json(folder / "summary.json")
             return {name: summary[name] for name in ("task", "final_return", "final_success", "env_steps")}
-    return resume(folder, stop_after, agent.source)
+    return resume(folder, stop_after, agent.source, callbacks)
 
 
-def _begin(agent: SimbaV2, folder: Path, stop_after: int | None) -> Summary | None:
+def _begin(agent: SimbaV2, folder: Path, stop_after: int | None, callbacks: Sequence[Callback]) -> Summary | None:
     until = _until(agent, stop_after)
-    recorder = _recorder(agent, folder, until)
+    recorder = _recorder(agent, folder, until, callbacks)
     recorder.create(stop_after)
     return _go(Loop(agent), until, recorder)
 
@@ -118,17 +126,16 @@ def _stop_after(folder: Path) -> int | None:
     return found
 
 
-def _summed_up(folder: Path, until: int) -> bool:
-    """Whether the run got to `until` and to its summary and report."""
-    if not (folder / "report" / "index.html").exists() or not (folder / "summary.json").exists():
-        return False
-    return read_json(folder / "summary.json").get("env_steps", 0) >= until
-
-
-def _recorder(agent: SimbaV2, folder: Path, until: int, replay: tuple[Segment, ...] = ()) -> Recorder:
+def _recorder(
+    agent: SimbaV2,
+    folder: Path,
+    until: int,
+    callbacks: Sequence[Callback],
+    replay: tuple[Segment, ...] = (),
+) -> Recorder:
     status = Status(printable(_title(agent.config)), _about(agent), agent.env_steps, until)
     kept = History(folder, agent.config.schedule, replay, saved=agent.env_steps)
-    return Recorder(folder, agent, Display(status), kept)
+    return Recorder(folder, agent, Display(status), kept, callbacks)
 
 
 def _title(config: Config) -> str:
@@ -149,6 +156,7 @@ def _about(agent: SimbaV2) -> str:
 
 def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
     recorder.forget_failure()
+    recorder.callbacks.on_start(recorder.agent, recorder.folder)
     try:
         with recorder.display:
             if not train(loop, until, recorder):
@@ -156,6 +164,8 @@ def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
     except (Failure, OSError) as error:
         recorder.failure(error)
         raise
+    finally:
+        recorder.callbacks.on_end(recorder.agent)
     summary = recorder.finish()
     write_report([read_run(recorder.folder)], recorder.folder / "report")
     return summary

@@ -1,0 +1,234 @@
+"""Checkpoints of the authors' code: the same numbers as that code computes, and no trust in the files."""
+
+import shutil
+from pathlib import Path
+
+import jax
+import msgpack
+import numpy as np
+import pytest
+
+import simbav2
+from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2.interop import from_release, messagepack
+from simbav2.statistics import Statistics
+
+SAMPLE = Path(__file__).parents[2] / "shared" / "release_checkpoint"
+SIZES = (5, 1)
+
+pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason=f"{SAMPLE} is not there")
+near = {"rtol": 1e-5, "atol": 1e-5}
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(SAMPLE / "golden.npz") as data:
+        return dict(data)
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return from_release(SAMPLE / "ckpt", *SIZES, env="dmc/cartpole-swingup")
+
+
+def test_actions_values_and_statistics_are_the_authors(agent, golden):
+    observation, action = golden["obs"], golden["act"]
+    networks, state = agent.learner.networks, agent.state
+    np.testing.assert_allclose(agent.normalizer.observation(observation), golden["norm_obs"], **near)
+    np.testing.assert_allclose(agent.predict(observation)[0], golden["det_action"], **near)
+    np.testing.assert_allclose(agent.q_values(observation, action), golden["q"][None], **near)
+    logits = networks.critic.apply(state.critic.params, golden["norm_obs"], action)
+    np.testing.assert_allclose(jax.nn.log_softmax(logits)[0], golden["log_prob"], **near)
+    np.testing.assert_allclose(networks.q(state.target, golden["norm_obs"], action)[0], golden["target_q"], **near)
+    np.testing.assert_allclose(state.temperature, golden["temperature"], **near)
+    np.testing.assert_allclose(agent.statistics.observation.mean, golden["obs_mean"][0], **near)
+    np.testing.assert_allclose(agent.statistics.observation.variance, golden["obs_var"][0], **near)
+
+
+def test_the_statistics_follow_the_authors_trace(agent, golden):
+    """Step by step, with that code's early reset of the running return put in."""
+    statistics, discount = Statistics.start(SIZES[0], 1), float(golden["gamma"])
+    for step, reward in enumerate(golden["trace_r"]):
+        ended = golden["trace_te"][step] | golden["trace_tr"][step]
+        returns = statistics.returns._replace(running=statistics.returns.running * ~ended)
+        statistics = statistics._replace(returns=returns)
+        observation = golden["trace_obs"][step][None]
+        statistics = statistics.observe(observation, np.array([reward]), np.array([False]), discount)
+        scale = statistics.returns.scale(agent.config.rewards)
+        np.testing.assert_allclose(scale, golden["trace_den"][step], **near)
+    np.testing.assert_allclose(statistics.observation.mean, agent.statistics.observation.mean, **near)
+    np.testing.assert_allclose(statistics.observation.variance, agent.statistics.observation.variance, **near)
+    np.testing.assert_allclose(statistics.observation.weight, agent.statistics.observation.weight, **near)
+    found, expected = agent.statistics.returns, statistics.returns
+    np.testing.assert_allclose(found.running, expected.running, **near)
+    np.testing.assert_allclose(found.moments.variance, expected.moments.variance, **near)
+    assert found.largest == pytest.approx(expected.largest)
+
+
+def test_sizes_and_counts_are_read_from_the_arrays(agent):
+    assert simbav2.interop.from_release is from_release
+    config = agent.config
+    assert (config.actor.width, config.actor.depth) == (16, 1)
+    assert (config.critic.width, config.critic.depth, config.critic.members) == (32, 2, 1)
+    assert config.value.atoms == 101
+    assert (agent.updates, agent.decisions) == (25, 300)
+    assert int(agent.state.actor.optimizer.count) == int(agent.state.log_temperature.optimizer.count) == 25
+
+
+def raw(part: str) -> dict:
+    return messagepack.read(SAMPLE / "ckpt" / part / "checkpoint_0" / "checkpoint")
+
+
+def packed(tree) -> bytes:
+    """The tree in Flax's way of writing arrays."""
+
+    def array(value):
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"{value!r}")
+        contents = (list(value.shape), value.dtype.name, value.tobytes())
+        return msgpack.ExtType(1, msgpack.packb(contents))
+
+    return msgpack.packb(tree, default=array)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    shutil.copytree(SAMPLE / "ckpt", tmp_path / "ckpt")
+    for path in (tmp_path / "ckpt").rglob("*"):
+        path.chmod(0o755)
+    return tmp_path / "ckpt"
+
+
+def put(folder: Path, part: str, data: bytes) -> None:
+    (folder / part / "checkpoint_0" / "checkpoint").write_bytes(data)
+
+
+def stacked(one, other, merge=lambda a, b: np.stack([a, b])):
+    if isinstance(one, dict):
+        return {name: stacked(one[name], other and other[name], merge) for name in one}
+    return merge(one, other)
+
+
+def test_two_critics(copy, agent, golden):
+    """The critic and its target as a pair, since the sample has one critic only."""
+    critic, target = raw("critic"), raw("target_critic")
+    pair = {"VmapSimbaV2Critic_0": stacked(critic["params"], target["params"])}
+    adam, *rest = critic["opt_state"]
+    moments = {name: {"VmapSimbaV2Critic_0": stacked(adam[name], adam[name])} for name in ("mu", "nu")}
+    put(copy, "critic", packed({**critic, "params": pair, "opt_state": [{**adam, **moments}, *rest]}))
+    put(copy, "target_critic", packed({**target, "params": pair}))
+    two = from_release(copy, *SIZES)
+    assert two.config.critic.members == 2
+    expected = np.stack([golden["q"], golden["target_q"]])
+    np.testing.assert_allclose(two.q_values(golden["obs"], golden["act"]), expected, **near)
+
+
+def test_it_can_be_saved_loaded_and_trained_on(agent, golden, tmp_path):
+    agent.save(tmp_path / "run")
+    again = SimbaV2.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(golden["obs"])[0], agent.predict(golden["obs"])[0])
+    assert again.updates == 25
+
+
+def test_it_acts_before_it_goes_on_learning(copy):
+    """The checkpoint brings no experience: as much as a warm-up gives is gathered first, by its own policy."""
+    from dataclasses import replace
+
+    saved = from_release(copy, *SIZES, env="dmc/cartpole-swingup")
+    small = replace(saved.config.replay, batch_size=32)
+    config = replace(saved.config, warmup_decisions=40, replay=small)
+    agent = SimbaV2.from_config(config, saved.task, saved.source)
+    agent.state, agent.statistics = saved.state, saved.statistics
+    agent.decisions, agent.updates = saved.decisions, saved.updates
+    agent.learn(2 * 39)
+    assert not agent.warming_up
+    assert agent.updates == 25
+    agent.learn(2)
+    assert agent.updates == int(agent.state.updates) == 25 + 2
+
+
+@pytest.mark.parametrize("part", ["actor", "critic", "target_critic", "temperature", "obs_norm", "rew_norm"])
+def test_damaged_files_get_one_line_that_names_them(copy, part):
+    file = copy / part / "checkpoint_0" / "checkpoint"
+    whole = file.read_bytes()
+    attacks = [whole[:40], whole[: len(whole) // 2], b"", b"\xc1", b"\x91" * 5_000, whole + b"\0", packed([1])]
+    attacks += [
+        packed({}),
+        packed({"params": 3}),
+        packed({**raw(part), "params": {}, "G": np.zeros(0), "obs_rms_var": 3}),
+    ]
+    attacks += [packed({**raw(part), "params": {"encoder": 1}, "obs_rms_count": 1e30, "G_rms_count": -1.0})]
+    if "opt_state" in raw(part) and part != "target_critic":
+        attacks += [packed({**raw(part), "opt_state": "PLACEHOLDER"}), packed({**raw(part), "opt_state": 7})]
+    for data in attacks:
+        file.write_bytes(data)
+        with pytest.raises(CheckpointError, match=part) as caught:
+            from_release(copy, *SIZES)
+        assert "\n" not in str(caught.value)
+
+
+def forged_array(shape, kind, size) -> bytes:
+    return msgpack.packb({"params": msgpack.ExtType(1, msgpack.packb((shape, kind, b"\0" * size)))})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (forged_array([2, 2], "float32", 12), "12 bytes"),
+        (forged_array([1 << 60], "float32", 4), "4 bytes"),
+        (forged_array([-1, -1], "float32", 4), "shape"),
+        (forged_array([1], "object", 8), "object"),
+        (forged_array([1], "O", 8), "'O'"),
+        (forged_array([True], "float32", 4), "shape"),
+        (msgpack.packb({"params": msgpack.ExtType(5, b"x")}), "unknown kind 5"),
+    ],
+)
+def test_forged_arrays_are_refused(copy, data, message):
+    put(copy, "actor", data)
+    with pytest.raises(CheckpointError, match=message):
+        from_release(copy, *SIZES)
+
+
+def test_arrays_that_do_not_fit_are_refused(copy):
+    actor = raw("actor")
+    kernel = actor["params"]["predictor"]["mean_w2"]["hyper_dense"]
+
+    def refused(change, message):
+        tree = raw("actor")
+        change(tree["params"])
+        put(copy, "actor", packed(tree))
+        with pytest.raises(CheckpointError, match=message):
+            from_release(copy, *SIZES)
+
+    assert kernel["kernel"].shape == (16, 1)
+    refused(lambda p: p["predictor"].pop("mean_bias"), "lacks 'mean_bias'")
+    refused(lambda p: p.update(more=np.zeros(3, np.float32)), "more is unknown")
+    refused(lambda p: p["predictor"].update(mean_bias=np.zeros(2, np.float32)), r"expected float32\(1,\)")
+    refused(lambda p: p["predictor"].update(mean_bias=np.zeros(1)), "float64")
+    refused(lambda p: p["predictor"].update(mean_bias=np.full(1, np.nan, np.float32)), "not finite")
+    layer = raw("actor")["params"]["encoder"]["layers_0"]
+    refused(lambda p: p["encoder"].update({f"layers_{n}": layer for n in range(70)}), "70 layers")
+    tree = raw("critic")
+    tree["params"] = {
+        "VmapSimbaV2Critic_0": stacked(tree["params"], None, lambda a, _: np.zeros((99, *a.shape), np.float32))
+    }
+    put(copy, "actor", packed(actor))
+    put(copy, "critic", packed(tree))
+    with pytest.raises(CheckpointError, match="99 members"):
+        from_release(copy, *SIZES)
+
+
+def test_wrong_sizes_and_folders_are_refused(copy, tmp_path):
+    with pytest.raises(InputError, match="is for 5 inputs, but 7 observations were given"):
+        from_release(copy, 7, 1)
+    put(copy, "obs_norm", packed(raw("rew_norm")))
+    with pytest.raises(InputError, match="obs_rms_mean"):
+        from_release(copy, *SIZES)
+    with pytest.raises(InputError, match="is for 6 inputs, but 5 observations and 2 actions were given"):
+        from_release(copy, 5, 2)
+    with pytest.raises(InputError, match="at least 1"):
+        from_release(copy, 0, 1)
+    with pytest.raises(InputError, match="holds no checkpoint of the authors' code"):
+        from_release(tmp_path, *SIZES)
+    with pytest.raises(InputError, match="dmc/walker-walk has 24 observations"):
+        from_release(SAMPLE / "ckpt", *SIZES, env="dmc/walker-walk")

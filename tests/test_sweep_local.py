@@ -1,0 +1,97 @@
+"""Sweeps on one machine: whatever stops them, running them again finishes the plan with the same results."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from short_runs import results
+from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
+
+from simbav2 import SimbaV2
+from simbav2.sweep.attempt import see_through
+from simbav2.sweep.estimate import estimate
+from simbav2.sweep.local import Machine
+from simbav2.sweep.plan import read_plan
+from simbav2.sweep.process import Share
+from simbav2.training import lock, run
+
+
+def test_a_stopped_or_killed_sweep_finishes_with_the_same_results(tmp_path):
+    plan, out = write(tmp_path, seeds=2, env_steps=1_500), tmp_path / "runs"
+    folders = [out / each.name for each in read_plan(str(plan)).runs]
+
+    process = start(plan, out, "--workers", "2")
+    wait(lambda: all(list(folder.glob("checkpoints/0*")) for folder in folders))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    # Its runs do not outlive it.
+    wait(lambda: not any(lock.holder(folder) for folder in folders), seconds=30)
+    assert not any((folder / "summary.json").exists() for folder in folders)
+
+    process = start(plan, out, "--workers", "2")
+    wait(lambda: all(lock.holder(folder) for folder in folders))
+    wait(lambda: any(len((folder / "metrics.jsonl").read_text()) > 4_000 for folder in folders))
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with the same command" in printed
+    assert not any(lock.holder(folder) for folder in folders)
+    assert "0" not in endings(out)
+
+    printed = finish(plan, out, "--workers", "2")
+    assert (out / "report-short" / "index.html").exists()
+    assert endings(out).count("0") == 2
+    # Finished runs are left alone.
+    before = [(folder / "summary.json").stat().st_mtime_ns for folder in folders]
+    assert "all 2 runs are finished" in finish(plan, out)
+    assert [(folder / "summary.json").stat().st_mtime_ns for folder in folders] == before
+
+    settings = {**SETTINGS, "env_steps": 1_500}
+    run.start(SimbaV2("Pendulum-v1", preset="sac", seed=1, **settings), tmp_path / "alone")
+    assert outcomes(out)[folders[1].name] == results(tmp_path / "alone")
+
+
+def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    )
+    plan, out = write(tmp_path, 1, "broken_env:Broken-v0", "Pendulum-v1"), tmp_path / "runs"
+    process = start(plan, out, "--retries", "1", "--workers", "1")
+    printed, errors = process.communicate(timeout=240)
+    assert process.returncode == 1
+    assert "1 failed, 1 finished" in printed
+    (told,) = errors.splitlines()
+    assert told.startswith("simbav2: broken_env:Broken-v0 · sac · seed 0 failed: ")
+    assert "the gripper is stuck" in told
+    assert endings(out) == ["0", "1", "1"]  # tried once more
+
+    shown = start(Path("status"), out, str(plan), "--json")
+    printed, errors = shown.communicate(timeout=60)
+    assert shown.returncode == 1, errors
+    broken, whole = json.loads(printed)
+    assert (whole["state"], whole["env_step"]) == ("finished", 600)
+    assert broken["state"] == "failed"
+    assert "the gripper is stuck" in broken["note"]
+    assert broken["env_step"] == 400
+
+    # Every attempt goes on where the one before failed, so that the third gets to the end.
+    finish(plan, out)
+    assert endings(out) == ["0", "1", "1", "0"]
+
+
+def test_a_log_that_cannot_be_written_is_the_runs_failure(tmp_path):
+    (tmp_path / "logs").touch()  # a file where the folder should be
+    (only,) = read_plan(str(write(tmp_path, seeds=1))).runs
+    outcome = see_through(only, tmp_path, Share(1), retries=5)
+    assert outcome == ("failed", f"{tmp_path / 'logs'}: File exists")
+
+
+@pytest.mark.parametrize(("gigabytes", "admitted"), [(1.0, False), (2.0, True)])
+def test_runs_are_kept_from_memory_that_is_not_there(tmp_path, gigabytes, admitted):
+    first, second = read_plan(str(write(tmp_path, seeds=2))).runs
+    assert 0.5e9 < estimate(first).memory < 1e9
+    machine = Machine(workers=2, memory=int(gigabytes * 1e9))
+    assert machine.admits(first, [])
+    assert machine.admits(second, [first]) == admitted
