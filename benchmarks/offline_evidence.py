@@ -34,13 +34,13 @@ MAKER = {
     "keep": 20,
 }
 TRANSITIONS = 100_000  # of a mixture; a replay is as long as it is
-UPDATES = 8_000
+UPDATES = 6_000
 ONLINE = 10_000
 SYSTEMS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
 # Smaller networks, fewer passes and a higher learning rate than the preset's; the same for both systems.
 SMALL = {
     "actor.width": 64,
-    "learning-rate.initial": 3e-4,
+    "learning-rate.initial": 5e-4,
     "learning-rate.final": 1e-5,
     "updates-per-decision": 1,
     "schedule.evaluate-every": 1_000,
