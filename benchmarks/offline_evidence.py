@@ -1,8 +1,9 @@
 """The offline results of docs/results.md, from nothing: `python benchmarks/offline_evidence.py [FOLDER]`.
 
 Trains a `quick` agent on two tasks, mixes its checkpoints to data, learns from them (SimbaV2 and cloning alone,
-two seeds each), and goes on online on the Hopper data. What is already in FOLDER is not made again and what was begun goes on, so that it can be stopped at any time. Then writes docs/data/offline.csv and the
-figure, and prints the tables.
+two seeds each), and goes on online on the Hopper data. What is already in FOLDER is not made again and what was
+begun goes on, so that it can be stopped at any time. Then writes docs/data/offline.csv and the figure, and prints
+the tables.
 """
 
 import csv
