@@ -34,14 +34,14 @@ MAKER = {
     "keep": 20,
 }
 TRANSITIONS = 100_000  # of a mixture; a replay is as long as it is
-UPDATES = 15_000
+UPDATES = 20_000
 ONLINE = 50_000  # of which we look at the beginning
 LOOKED_AT = 10_000
 SYSTEMS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
 # Smaller networks, fewer passes and a higher learning rate than the preset's; the same for both systems.
 SMALL = {
     "actor.width": 64,
-    "learning-rate.initial": 5e-4,
+    "learning-rate.initial": 1e-3,
     "learning-rate.final": 1e-5,
     "updates-per-decision": 1,
     "schedule.evaluate-every": 1_000,
