@@ -34,7 +34,7 @@ MAKER = {
     "keep": 20,
 }
 TRANSITIONS = 100_000  # of a mixture; a replay is as long as it is
-UPDATES = 20_000
+UPDATES = 12_000
 ONLINE = 50_000  # of which we look at the beginning
 LOOKED_AT = 10_000
 SYSTEMS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
@@ -42,7 +42,7 @@ SYSTEMS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
 SMALL = {
     "actor.width": 64,
     "learning-rate.initial": 1e-3,
-    "learning-rate.final": 1e-5,
+    "learning-rate.final": 3e-6,
     "updates-per-decision": 1,
     "schedule.evaluate-every": 1_000,
     "schedule.evaluation-episodes": 10,
