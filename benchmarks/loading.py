@@ -19,7 +19,7 @@ from simbav2.datasets import hdf5, recorded
 ROWS = 1_000_000
 
 
-def write(path: Path, compression: str | None) -> None:
+def write(path: Path) -> None:
     rng = np.random.default_rng(0)
     observations = rng.standard_normal((ROWS + 1, 17), np.float32)
     columns = {
@@ -30,13 +30,14 @@ def write(path: Path, compression: str | None) -> None:
         "terminals": np.zeros(ROWS, np.bool_),
         "timeouts": np.arange(ROWS) % 1000 == 999,
     }
+    compression = "gzip" if path.stem == "compressed" else None
     with h5py.File(path, "w") as file:
         for key, column in columns.items():
             file.create_dataset(key, data=column, compression=compression)
 
 
 def load(path: Path) -> None:
-    """In a process of its own, whose peak of memory is the loader's."""
+    """In a process of its own, as `write` is: the peak of its memory is the loader's."""
     before, began = _peak(), time.perf_counter()
     with hdf5.opened(path) as source:
         replay = recorded.read(source, 0.99).replay
@@ -54,13 +55,12 @@ def _peak() -> int:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        load(Path(sys.argv[1]))
+        {"write": write, "load": load}[sys.argv[1]](Path(sys.argv[2]))
         return
     with tempfile.TemporaryDirectory() as folder:
-        for name, compression in (("plain", None), ("compressed", "gzip")):
-            path = Path(folder) / f"{name}.hdf5"
-            write(path, compression)
-            subprocess.run([sys.executable, __file__, str(path)], check=True)
+        for name in ("plain", "compressed"):
+            for step in ("write", "load"):
+                subprocess.run([sys.executable, __file__, step, f"{folder}/{name}.hdf5"], check=True)
 
 
 if __name__ == "__main__":

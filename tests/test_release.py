@@ -1,5 +1,6 @@
 """Checkpoints of the authors' code: the same numbers as that code computes, and no trust in the files."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import simbav2
 from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2.cli import main
 from simbav2.interop import from_release, messagepack
 from simbav2.statistics import Statistics
 
@@ -232,3 +234,14 @@ def test_wrong_sizes_and_folders_are_refused(copy, tmp_path):
         from_release(tmp_path, *SIZES)
     with pytest.raises(InputError, match="dmc/walker-walk has 24 observations"):
         from_release(SAMPLE / "ckpt", *SIZES, env="dmc/walker-walk")
+
+
+def test_the_command_leaves_an_agent_to_evaluate_and_export(tmp_path, capsys):
+    out = str(tmp_path / "agent")
+    sizes = ["--observation-size", "5", "--action-size", "1", "--task", "dmc/cartpole-swingup"]
+    assert main(["import-release", str(SAMPLE / "ckpt"), *sizes, "--out", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["critic"] == {"width": 32, "depth": 2, "members": 1}
+    assert main(["evaluate", out, "--episodes", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["episodes"][0]["length"] == 500
+    assert main(["export", out, "--format", "numpy", "--out", str(tmp_path / "policy.npz")]) == 0
+    assert (tmp_path / "policy.npz").exists()
