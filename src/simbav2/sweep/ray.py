@@ -85,7 +85,7 @@ def _connected(cluster: Cluster) -> Iterator[Any]:
         raise InputError(f"the backend ray is not installed ({error}); pip install 'simbav2[ray]'") from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or every start is met with a warning
-    quiet = {"log_to_driver": False, "logging_level": "error"}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     try:
         if cluster.address is None:
             cpus = max(1, round(cluster.workers * cluster.cpus))
