@@ -173,7 +173,7 @@ def draw(folder: Path) -> None:
         axis.axhline(total, color="0.6", linestyle="--", linewidth=1, label="mean of the data")
         axis.set(title=f"{TASKS[name]}, {level}", xlabel="updates, then simulator steps", ylabel="return")
         axis.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize="small")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(DOCS / "images" / "offline.png", dpi=120)
 
 
