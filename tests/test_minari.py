@@ -11,6 +11,10 @@ from simbav2.training.offline import make_agent
 
 minari = pytest.importorskip("minari", reason="Minari is not installed: pip install 'simbav2[offline]'")
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning"
+)  # Minari asks for an author, an address and the like
+
 
 @pytest.fixture
 def pendulum(tmp_path, monkeypatch):
@@ -27,9 +31,7 @@ def pendulum(tmp_path, monkeypatch):
         )
         for number in range(2)
     ]
-    minari.create_dataset_from_buffers(
-        dataset_id="test/pendulum-v0", env=gym.make("Pendulum-v1"), buffer=buffers, data_path=None
-    )
+    minari.create_dataset_from_buffers(dataset_id="test/pendulum-v0", env=gym.make("Pendulum-v1"), buffer=buffers)
     return "minari/test/pendulum-v0"
 
 
