@@ -30,7 +30,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "simbav2 needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 2; }
-	@echo "making the environment in .venv (about a minute)"
+	@echo "making the environment in .venv (a few minutes)"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,hub,myosuite,offline,onnx,ray,tensorboard,video,wandb]'
 	@touch $@

@@ -21,8 +21,8 @@ def test_mutations_by_chance_and_by_intent(tmp_path):
     assert figures["wrong"] == []
     assert figures["refused"] > 40
     assert figures["slowest_seconds"] < 30
-    # Python and JAX breathe by some megabytes whatever is loaded.
-    assert figures["most_megabytes"] < 2 * figures["honest_megabytes"] + 16
+    # Python and JAX breathe by tens of megabytes whatever is loaded; a forgery asks for far more.
+    assert figures["most_megabytes"] < 2 * figures["honest_megabytes"] + 64
 
 
 @pytest.fixture(scope="module")
