@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from short_runs import results
 from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
 
 from simbav2 import SimbaV2, cli
+from simbav2.sweep import local
 from simbav2.sweep.attempt import see_through
 from simbav2.sweep.estimate import estimate
 from simbav2.sweep.local import Machine
@@ -77,6 +79,28 @@ def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch,
     # Every attempt goes on where the one before failed, so that the third gets to the end.
     finish(plan, out)
     assert endings(out) == [["0"], ["1", "1", "0"]]
+
+
+def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch):
+    """Both found it free; the one that came second does the others meanwhile."""
+    out = tmp_path / "runs"
+    first, second = read_plan(str(write(tmp_path, seeds=2, env_steps=100))).runs
+    asked = lock.holder
+    looks = iter([None])
+    monkeypatch.setattr(lock, "holder", lambda folder: next(looks, asked(folder)))
+    taken = ExitStack()
+    taken.enter_context(lock.hold(out / first.name))
+
+    def look():
+        if (out / second.name / "summary.json").exists():
+            taken.close()
+
+    made = local.make([first, second], out, Machine(workers=1, memory=10**10), retries=0, look=look)
+    assert {name: outcome.state for name, outcome in made.items()} == {
+        first.name: "finished",
+        second.name: "finished",
+    }
+    assert list(made) == [second.name, first.name]
 
 
 def test_a_log_that_cannot_be_written_is_the_runs_failure(tmp_path):

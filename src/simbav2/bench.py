@@ -199,19 +199,16 @@ def updates(cases: list[Case], rounds: int = FULL.rounds) -> tuple[float, list[U
 
 
 class Stopwatch:
-    """While it runs, adds up the milliseconds spent in methods of objects, by name."""
+    """Adds up the milliseconds spent in methods of objects, by name."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
-        self.running = False
 
     def watch(self, thing: Any, method: str, name: str, done: bool = False) -> None:
         """Count `thing.method` under `name`; with `done`, until the device is done."""
         inner = getattr(thing, method)
 
         def timed(*arguments: Any, **named: Any) -> Any:
-            if not self.running:
-                return inner(*arguments, **named)
             start = time.perf_counter()
             result = inner(*arguments, **named)
             if done:
@@ -233,10 +230,9 @@ def trained_a_little(width: int) -> tuple[SimbaV2, Loop]:
 
 
 def split(agent: SimbaV2, loop: Loop, decisions: int, turns: int = 5) -> LoopSplit:
-    """Where the time of a decision goes, with a row of the log every `log_every` simulator steps.
+    """Where the time of a decision goes, with a row of the log every `log_every` simulator steps; the median turn.
 
-    Timing a part means waiting for it, and much of the bookkeeping goes on while the updates run. So the loop
-    takes turns: left alone, which gives the whole, and watched, which gives the parts; `other` is what they leave.
+    Every part is waited for, so nothing hides behind the updates that would run beside it.
     """
     watch = Stopwatch()
     watch.watch(agent, "explore", "act")
@@ -244,20 +240,20 @@ def split(agent: SimbaV2, loop: Loop, decisions: int, turns: int = 5) -> LoopSpl
     watch.watch(agent.replay, "add", "replay")
     watch.watch(agent.replay, "sample", "replay")
     watch.watch(agent.learner, "learn", "update", done=True)
-    whole = 0.0
+    watch.watch(loop, "step", "whole")
+    steps = decisions // turns
+    found: dict[str, list[float]] = defaultdict(list)
+    wait(agent.state)
     for _ in range(turns):
-        for watch.running in (False, True):
-            wait(agent.state)
-            start = time.perf_counter()
-            for _ in range(decisions // turns):
-                loop.step()
-            wait(agent.state)
-            whole += 0.0 if watch.running else 1000 * (time.perf_counter() - start)
-    taken = turns * (decisions // turns)
-    each = {name: watch.spent[name] / taken for name in ("env", "act", "replay", "update")}
+        watch.spent.clear()
+        for _ in range(steps):
+            loop.step()
+        for name, spent in watch.spent.items():
+            found[name].append(spent / steps)
+        found["other"].append(2 * found["whole"][-1] - sum(watch.spent.values()) / steps)
+    each = {name: statistics.median(values) for name, values in found.items()}
     assert agent.config.action_repeat is not None
     logging = _logging_ms(agent, loop) / (agent.config.schedule.log_every / agent.config.action_repeat)
-    other = max(0.0, whole / taken - sum(each.values())) + logging
     return LoopSplit(
         task=TASK.id,
         width=agent.config.critic.width,
@@ -265,7 +261,7 @@ def split(agent: SimbaV2, loop: Loop, decisions: int, turns: int = 5) -> LoopSpl
         act_ms=each["act"],
         replay_ms=each["replay"],
         update_ms=each["update"],
-        other_ms=other,
+        other_ms=each["other"] + logging,
     )
 
 

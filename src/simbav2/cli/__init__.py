@@ -24,8 +24,7 @@ from simbav2.cli import (
     train,
 )
 from simbav2.cli.parser import parse
-from simbav2.cli.runs import STOPPED
-from simbav2.errors import Failure, InputError, printable
+from simbav2.cli.runs import exit_status
 
 COMMANDS = (
     train,
@@ -48,14 +47,8 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    try:
+    def carry_out() -> int:
         options = parse(sys.argv[1:] if arguments is None else arguments, [command.add for command in COMMANDS])
         return options.run(options)
-    except (InputError, Failure) as error:
-        print(f"simbav2: {printable(error)}", file=sys.stderr)
-        return 1 if isinstance(error, Failure) else 2
-    except KeyboardInterrupt:
-        print("simbav2: interrupted; what was saved before stays whole", file=sys.stderr)
-        return STOPPED
-    except BrokenPipeError:
-        return 0
+
+    return exit_status(carry_out)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simbav2 import presets
 from simbav2.cli.parser import Parser
 from simbav2.config import leaves
-from simbav2.errors import printable
+from simbav2.errors import Failure, InputError, printable
 
 if TYPE_CHECKING:
     from simbav2.agent import SimbaV2
+    from simbav2.training.callbacks import Callback
 
 STOPPED = 130  # the shell's status for Ctrl-C
 SERVICES = ("tensorboard", "wandb")
@@ -78,12 +81,26 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     return {**options.settings, **kept}
 
 
-def carry_out(agent: SimbaV2, options: argparse.Namespace) -> int:
+def exit_status(work: Callable[[], int]) -> int:
+    """That of `work`; what goes wrong in it is told in one line."""
+    try:
+        return work()
+    except (InputError, Failure) as error:
+        print(f"simbav2: {printable(error)}", file=sys.stderr)
+        return 1 if isinstance(error, Failure) else 2
+    except KeyboardInterrupt:
+        print("simbav2: interrupted; what was saved before stays whole", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:
+        return 0
+
+
+def carry_out(agent: SimbaV2, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
     """Make the run, or go on with it where that is asked for."""
     from simbav2.training import run
     from simbav2.training.tracking import trackers
 
-    folder, callbacks = options.out or run.default_folder(agent.config), trackers(options.track)
+    folder, callbacks = options.out or run.default_folder(agent.config), [*trackers(options.track), *callbacks]
     if options.auto_resume:
         return conclude(folder, run.start_or_resume(agent, folder, options.stop_after, callbacks))
     return conclude(folder, run.start(agent, folder, options.stop_after, options.overwrite, callbacks))

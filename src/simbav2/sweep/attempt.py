@@ -23,7 +23,7 @@ PAUSE = 0.2  # seconds between looks
 
 
 class Outcome(NamedTuple):
-    state: Literal["finished", "failed", "stopped"]
+    state: Literal["finished", "failed", "stopped", "elsewhere"]
     error: str = ""
 
 
@@ -31,15 +31,22 @@ def never() -> bool:
     return False
 
 
-def see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable[[], bool] = never) -> Outcome:
-    """Attempt `run` until it is finished, at most `retries` times more; `stop` is asked all the while."""
+def see_through(
+    run: Run, out: Path, share: Share, retries: int, stop: Callable[[], bool] = never, patient: bool = True
+) -> Outcome:
+    """Attempt `run` until it is finished, at most `retries` times more; `stop` is asked all the while.
+
+    While somebody else is at it, wait; unless `patient`, leave it to them.
+    """
     try:
-        return _see_through(run, out, share, retries, stop)
+        return _see_through(run, out, share, retries, stop, patient)
     except OSError as error:  # no log can be written, no process started
         return Outcome("failed", f"{error.filename or out}: {error.strerror or error}")
 
 
-def _see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable[[], bool]) -> Outcome:
+def _see_through(
+    run: Run, out: Path, share: Share, retries: int, stop: Callable[[], bool], patient: bool
+) -> Outcome:
     folder = out / run.name
     failures = 0
     while True:
@@ -47,6 +54,8 @@ def _see_through(run: Run, out: Path, share: Share, retries: int, stop: Callable
         while lock.holder(folder) is not None:
             if stop():
                 return Outcome("stopped")
+            if not patient:
+                return Outcome("elsewhere")
             time.sleep(PAUSE)
         if finished(run, folder):
             return Outcome("finished")

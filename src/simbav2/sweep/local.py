@@ -52,13 +52,16 @@ def make(
             while free and not stop.requested and (run := next_run()):
                 waiting.remove(run)
                 share = free.pop(0)
-                future = pool.submit(see_through, run, out, share, retries, lambda: stop.requested)
+                future = pool.submit(see_through, run, out, share, retries, lambda: stop.requested, patient=False)
                 under_way[future] = run, share
             if not under_way:
                 time.sleep(PAUSE)
             for future in wait(under_way, timeout=1, return_when=FIRST_COMPLETED).done:
                 run, share = under_way.pop(future)
-                outcomes[run.name] = future.result()
                 free.append(share)
+                if future.result().state == "elsewhere":
+                    waiting.append(run)
+                else:
+                    outcomes[run.name] = future.result()
             look()
     return outcomes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,8 +15,14 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """SIGINT and SIGTERM ask for a stop at the next safe place; a second SIGINT interrupts as usual."""
+    """SIGINT and SIGTERM ask for a stop at the next safe place; a second SIGINT interrupts as usual.
+
+    Signals reach the main thread alone; whoever starts others passes a stop on.
+    """
     request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
 
     def ask(number: int, frame: FrameType | None) -> None:
         if request.requested and number == signal.SIGINT:
