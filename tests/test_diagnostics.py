@@ -15,6 +15,8 @@ from simbav2.networks import probe
 from simbav2.networks.spherical import UnitColumns
 from simbav2.training import run
 
+pytestmark = pytest.mark.usefixtures("no_reports")
+
 
 def test_norms_are_weighted_by_the_share_of_parameters():
     # Encoder: a layer of 3 parameters (norm 3) and one of 1 (norm 2): weights 3/4 and 1/4.

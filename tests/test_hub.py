@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_hub import FakeHub
+from servers import serving
 from short_runs import rows
 
 from simbav2 import SimbaV2
@@ -29,13 +28,8 @@ def server(monkeypatch):
     """An empty hub of our own; its address."""
     for name, value in {"exists": False, "private": None, "files": {}, "told_sizes": {}}.items():
         monkeypatch.setattr(FakeHub, name, value)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeHub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(FakeHub) as address:
+        yield address
 
 
 @pytest.fixture
@@ -47,9 +41,22 @@ def api(server, monkeypatch, tmp_path):
     return HfApi(endpoint=server, token=FakeHub.token)
 
 
+@pytest.fixture(scope="module")
+def pushed(finished):
+    """The files of one push."""
+    from huggingface_hub import HfApi
+
+    with pytest.MonkeyPatch.context() as monkeypatch, serving(FakeHub) as address:
+        monkeypatch.setattr(FakeHub, "exists", False)
+        monkeypatch.setattr(FakeHub, "files", {})
+        hub.push(HfApi(endpoint=address, token=FakeHub.token), finished, REPO)
+        return dict(FakeHub.files)
+
+
 @pytest.fixture
-def on_the_hub(api, finished):
-    hub.push(api, finished, REPO)
+def on_the_hub(server, pushed, monkeypatch):
+    monkeypatch.setattr(FakeHub, "exists", True)
+    monkeypatch.setattr(FakeHub, "files", dict(pushed))
     return FakeHub.files
 
 
