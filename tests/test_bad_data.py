@@ -16,7 +16,7 @@ from simbav2.errors import BadStep, Diverged
 from simbav2.training import history, run
 from simbav2.training.online import Loop
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 SETTINGS = {
     **TINY,

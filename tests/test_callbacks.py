@@ -9,7 +9,7 @@ from toys import TINY, Chain
 from simbav2 import Callback, SimbaV2
 from simbav2.training import run
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
 class Diary(Callback):

@@ -15,7 +15,7 @@ from simbav2.networks import probe
 from simbav2.networks.spherical import UnitColumns
 from simbav2.training import run
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
 def test_norms_are_weighted_by_the_share_of_parameters():

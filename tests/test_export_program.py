@@ -56,7 +56,7 @@ def check(actor: config.Actor, policy, observation_size: int, action_size: int) 
 
     actions = network.apply({"params": params}, normalizer.observation(observations))
     expected = np.asarray(actions.sample(jax.random.PRNGKey(0), 0.0))
-    assert expected.std() > 0.01
+    assert expected.std() > 1e-3  # far more than the tolerance
     metadata = {
         "task": "test",
         "observation_size": observation_size,

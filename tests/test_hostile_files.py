@@ -15,7 +15,7 @@ from simbav2.errors import printable
 from simbav2.training import files, history, manifest, run
 from simbav2.training.files import JSON_LIMIT, Spec
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
 def test_mutations_by_chance_and_by_intent(tmp_path):

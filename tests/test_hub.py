@@ -67,7 +67,7 @@ def command(server, tmp_path, *words: str, token: str = FakeHub.token) -> subpro
     return subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | told, cwd=tmp_path)
 
 
-def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, finished, tmp_path):
+def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, api, finished, tmp_path):
     pushed = command(server, tmp_path, "push", str(finished), REPO, "--private", "--json")
     assert pushed.returncode == 0, pushed.stderr
     assert json.loads(pushed.stdout)["commit"].startswith(f"{server}/{REPO}/commit/")
@@ -83,9 +83,8 @@ def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, finished
     np.testing.assert_array_equal(before.predict(observations)[0], after.predict(observations)[0])
     assert not (folder / "replay").exists()
     assert write_report([read_run(folder)], tmp_path / "report").exists()
-    again = command(server, tmp_path, "pull", REPO)
-    assert again.returncode == 2
-    assert again.stderr == "simbav2: runs/walker is there already; choose another --out\n"
+    with pytest.raises(InputError, match="walker is there already; choose another --out"):
+        hub.pull(api, REPO, folder)
 
 
 def test_the_card_says_what_the_policy_is(on_the_hub, finished):

@@ -22,7 +22,7 @@ from simbav2.training import history, run
 from simbav2.training.offline import make_agent
 from simbav2.types import Transition
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 gym.register("OfflineChain-v0", entry_point=lambda render_mode=None: Chain(), max_episode_steps=50)
 TASK = "OfflineChain-v0"

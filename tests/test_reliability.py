@@ -21,7 +21,7 @@ from simbav2.cli import main
 from simbav2.training import history, lock, manifest, run
 from simbav2.training.history import History
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 # Kills while a checkpoint is written. ------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ def test_sigkill_costs_only_the_steps_since_the_last_checkpoint(finished, tmp_pa
 def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path):
     folder = tmp_path / "run"
     run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
-    for name in ("checkpoints", "replay"):
+    for name in ("checkpoints", "replay", "report"):
         shutil.rmtree(folder / name)
     (folder / "summary.json").unlink()
     (folder / "progress.csv").write_text("env_step,decis")

@@ -10,7 +10,7 @@ from simbav2.training import run
 from simbav2.training.evaluate import Played
 from simbav2.training.symptoms import HISTORY, SYMPTOMS, Watch, diagnose, signs_of_evaluation
 
-pytestmark = pytest.mark.usefixtures("no_reports")
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 HEALTHY = {
     "clipped_mass": 0.001,
