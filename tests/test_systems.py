@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from toys import TINY, Chain
+from toys import CHAIN, TINY, Chain
 
 from simbav2 import SimbaV2, presets
 from simbav2.networks.spherical import columns
@@ -26,7 +26,6 @@ SMALL = {
 # Compiling takes the time: these two have spaces of the same size and, with the schedules of as many decisions,
 # share their programs.
 TASKS = {"dmc/cheetah-run": 2_000_000, "mujoco/HalfCheetah-v4": 1_000_000}
-CHAIN = {"discount": 0.9, "updates_per_decision": 8}
 
 
 @pytest.mark.parametrize("task", TASKS)
