@@ -54,7 +54,8 @@ test-slow: $(INSTALLED)
 
 # PyTorch first and by itself: the other packages then find it there, and leave it as it is.
 test-interop: .venv-interop/.installed
-	.venv-interop/bin/python -m pytest tests/test_interop_sb3.py
+	.venv-interop/bin/python -m pytest tests/test_interop_sb3.py \
+	  tests/test_docs.py::test_python_for_other_packages_runs_where_they_are
 
 .venv-interop/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-interop

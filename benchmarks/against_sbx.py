@@ -26,6 +26,7 @@ from pathlib import Path
 
 TASK = "dmc/cheetah-run"
 WARMUP, UPDATES, BATCH = 300, 2, 256
+WIDTHS = {512: 30, 128: 300}  # of the critics, with the decisions that are timed
 
 
 def ours(width: int, decisions: int) -> dict[str, float]:
@@ -112,7 +113,7 @@ def main() -> None:
         parser.error("--sbx-python is missing; the top of this file tells how to make that environment")
     pythons = {"ours": sys.executable, "sbx": options.sbx_python}
     print(f"{'width':>6} {'rate':<22}{'ours':>9}{'SBX':>9}{'ours first':>12}{'SBX first':>11}")
-    for width, decisions in ((512, 30), (128, 300)):
+    for width, decisions in WIDTHS.items():
         orders = {order: [] for order in (("ours", "sbx"), ("sbx", "ours"))}
         for _ in range(options.rounds):
             for order, results in orders.items():

@@ -29,6 +29,17 @@ class Command(NamedTuple):
         return f"{self.page}: {' '.join(self.words)}"
 
 
+class Script(NamedTuple):
+    """One block of shell code: its lines, the program first."""
+
+    page: str
+    number: int  # on its page
+    lines: list[list[str]]
+
+    def __str__(self) -> str:
+        return f"{self.page}: block {self.number}"
+
+
 def hooks():
     """The module that makes pages of the site."""
     spec = spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
@@ -41,22 +52,24 @@ def blocks(page: Path, *languages: str) -> list[str]:
     return [code for language, code in _BLOCK.findall(page.read_text()) if language in languages]
 
 
-def commands(program: str) -> Iterator[Command]:
-    """All commands of `program` in blocks of shell code, with values in the place of placeholders."""
+def scripts() -> Iterator[Script]:
+    """All blocks of shell code, with values in the place of placeholders."""
     for page in PAGES:
-        for block in blocks(page, "bash"):
-            for words in _lines(block):
-                if words[0].removeprefix(".venv/bin/") == program:
-                    yield Command(page.name, tuple(map(_filled, words[1:])))
+        for number, block in enumerate(blocks(page, "bash")):
+            lines = [[words[0].removeprefix(".venv/bin/"), *map(_filled, words[1:])] for words in _lines(block)]
+            yield Script(page.name, number, lines)
+
+
+def commands(program: str) -> Iterator[Command]:
+    """All commands of `program` in blocks of shell code."""
+    for script in scripts():
+        for name, *words in script.lines:
+            if name == program:
+                yield Command(script.page, tuple(words))
 
 
 def programs() -> set[str]:
-    return {
-        words[0].removeprefix(".venv/bin/")
-        for page in PAGES
-        for block in blocks(page, "bash")
-        for words in _lines(block)
-    }
+    return {name for script in scripts() for name, *_ in script.lines}
 
 
 def inline_commands() -> Iterator[Command]:

@@ -1,10 +1,16 @@
-"""Known episodes, as files in the layout of D4RL."""
+"""Known episodes, as files in the layout of D4RL, and a server that has them."""
 
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
+from servers import OneFile, serving
 
+from simbav2.datasets import catalog
 from simbav2.datasets.hdf5 import Episode
 
 
@@ -45,3 +51,17 @@ def write_columns(path: Path, compression: str | None = None, **changes: np.ndar
         file.create_group("infos")
         file.create_group("metadata")
     return path
+
+
+@contextmanager
+def mirrored(file: Path, monkeypatch, cache: Path) -> Iterator[type[OneFile]]:
+    """A server with `file` as that of every data set of D4RL, from the only mirror; the cache is new."""
+    content = file.read_bytes()
+    for name, value in {"content": content, "breaks_after": None, "asked": []}.items():
+        monkeypatch.setattr(OneFile, name, value)
+    sums = {name: replace(row, sha256=hashlib.sha256(content).hexdigest()) for name, row in catalog.D4RL.items()}
+    monkeypatch.setattr(catalog, "D4RL", sums)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    with serving(OneFile) as address:
+        monkeypatch.setattr(catalog, "MIRRORS", (f"{address}/d4rl/",))
+        yield OneFile

@@ -87,7 +87,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
 
 
 def test_nothing_is_compiled_but_act_and_learn():
-    agent = SimbaV2(lambda: Chain(3), **TINY, num_envs=2)
+    # Of a size of its own: equal ones share their programs.
+    agent = SimbaV2(lambda: Chain(3), **{**TINY, "replay.batch_size": 48}, num_envs=2)
     compiled = []
     listener = lambda name, duration, **_: compiled.append(name)  # noqa: E731
     jax.monitoring.register_event_duration_secs_listener(listener)
@@ -99,6 +100,14 @@ def test_nothing_is_compiled_but_act_and_learn():
         jax.monitoring.unregister_event_duration_listener(listener)
     assert sum("backend_compile" in name for name in compiled) == 2
     assert (agent.learner.act._cache_size(), agent.learner.learn._cache_size()) == (1, 1)
+
+
+def test_agents_that_differ_only_in_their_seed_share_their_programs():
+    one, other = (SimbaV2(lambda: Chain(3), seed=seed, **TINY).learn(250) for seed in range(2))
+    assert one.learner.learn is other.learner.learn
+    assert one.learner.learn._cache_size() == 1
+    other.learner.learn = None
+    one.learn(1)
 
 
 def test_many_environments_and_fractional_updates():

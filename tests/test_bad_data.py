@@ -16,6 +16,8 @@ from simbav2.errors import BadStep, Diverged
 from simbav2.training import history, run
 from simbav2.training.online import Loop
 
+pytestmark = pytest.mark.usefixtures("empty_reports")
+
 SETTINGS = {
     **TINY,
     "env_steps": 400,

@@ -8,8 +8,6 @@ import pytest
 
 from simbav2 import bench, cli
 
-TINY = bench.Plan(cases=[bench.Case("paper", 16, 2, 2)], rounds=1, loops={16: 5})
-
 
 def test_work_is_that_of_the_multiplies_inside_loops_too():
     def program(x, w):
@@ -33,8 +31,8 @@ def test_work_of_one_update():
     assert bench.multiplied(traced.jaxpr) == pytest.approx(expected, rel=1e-3)
 
 
-def test_command_prints_its_facts_as_json(monkeypatch, capsys):
-    monkeypatch.setattr(bench, "QUICK", TINY)
+def test_command_prints_its_facts_as_json(measured, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "run", lambda plan: measured if plan is bench.QUICK else None)
     assert cli.main(["bench", "--quick", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["matmul_gflops"] > 0

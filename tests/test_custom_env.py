@@ -1,6 +1,8 @@
-"""The arm of `examples/custom_env.py`: its mechanics, its pictures, and the example as a whole."""
+"""The arm of `examples/custom_env.py`: its mechanics and its pictures.
 
-import sys
+The example as a whole is a command of docs/your-environment.md, which tests/test_docs_commands.py runs.
+"""
+
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -82,13 +84,3 @@ def test_pictures_show_the_rods_and_the_point(arm):
     assert pixel(0.5, 0.25) == (41, 128, 185)
     assert pixel(-0.5, -0.5) == (214, 69, 65)
     assert pixel(0.8, -0.8) == (255, 255, 255)
-
-
-@pytest.mark.slow
-def test_the_whole_example(example, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("imageio_ffmpeg", reason="pip install 'simbav2[video]'")
-    monkeypatch.setattr(sys, "argv", ["custom_env.py", "--env-steps", "120", "--out", str(tmp_path / "arm")])
-    example.main()
-    assert (tmp_path / "arm" / "arm.mp4").stat().st_size > 1_000
-    assert (tmp_path / "arm" / "policy.npz").is_file()
-    assert "reached in" in capsys.readouterr().out

@@ -1,13 +1,7 @@
 """D4RL's files from a server: whole, going on after a break, refused when wrong."""
 
-import hashlib
-import threading
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
-
 import pytest
-from offline_files import write_columns
+from offline_files import mirrored, write_columns
 
 from simbav2 import InputError
 from simbav2.cli import main
@@ -16,45 +10,10 @@ from simbav2.datasets import catalog, download
 NAME = "d4rl/walker2d-medium-v2"
 
 
-class Handler(BaseHTTPRequestHandler):
-    content: ClassVar[bytes] = b""
-    breaks_after: ClassVar[int | None] = None  # bytes
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range", "bytes=0-")
-        self.asked.append(f"{self.path} {wanted}")
-        first = int(wanted.removeprefix("bytes=").removesuffix("-"))
-        if first >= len(self.content):
-            self.send_error(416)
-            return
-        self.send_response(206 if first else 200)
-        self.send_header("Content-Length", str(len(self.content) - first))
-        self.end_headers()
-        self.wfile.write(self.content[first:][: self.breaks_after])
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """Serves a small file as that of every data set from the only mirror; the cache is new."""
-    content = write_columns(tmp_path / "source.hdf5").read_bytes()
-    monkeypatch.setattr(Handler, "content", content)
-    monkeypatch.setattr(Handler, "breaks_after", None)
-    monkeypatch.setattr(Handler, "asked", [])
-    sums = {name: replace(row, sha256=hashlib.sha256(content).hexdigest()) for name, row in catalog.D4RL.items()}
-    monkeypatch.setattr(catalog, "D4RL", sums)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    monkeypatch.setattr(catalog, "MIRRORS", (f"http://127.0.0.1:{server.server_port}/d4rl/",))
-    yield Handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with mirrored(write_columns(tmp_path / "source.hdf5"), monkeypatch, tmp_path / "cache") as server:
+        yield server
 
 
 def test_a_file_is_fetched_once(server):

@@ -15,6 +15,8 @@ from simbav2.errors import printable
 from simbav2.training import files, history, manifest, run
 from simbav2.training.files import JSON_LIMIT, Spec
 
+pytestmark = pytest.mark.usefixtures("empty_reports")
+
 
 def test_mutations_by_chance_and_by_intent(tmp_path):
     figures = mutations.campaign(tmp_path, 60, seed=0)

@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_hub import FakeHub
+from servers import serving
 from short_runs import rows
 
 from simbav2 import SimbaV2
@@ -29,13 +28,8 @@ def server(monkeypatch):
     """An empty hub of our own; its address."""
     for name, value in {"exists": False, "private": None, "files": {}, "told_sizes": {}}.items():
         monkeypatch.setattr(FakeHub, name, value)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeHub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(FakeHub) as address:
+        yield address
 
 
 @pytest.fixture
@@ -47,9 +41,22 @@ def api(server, monkeypatch, tmp_path):
     return HfApi(endpoint=server, token=FakeHub.token)
 
 
+@pytest.fixture(scope="module")
+def pushed(finished):
+    """The files of one push."""
+    from huggingface_hub import HfApi
+
+    with pytest.MonkeyPatch.context() as monkeypatch, serving(FakeHub) as address:
+        monkeypatch.setattr(FakeHub, "exists", False)
+        monkeypatch.setattr(FakeHub, "files", {})
+        hub.push(HfApi(endpoint=address, token=FakeHub.token), finished, REPO)
+        return dict(FakeHub.files)
+
+
 @pytest.fixture
-def on_the_hub(api, finished):
-    hub.push(api, finished, REPO)
+def on_the_hub(server, pushed, monkeypatch):
+    monkeypatch.setattr(FakeHub, "exists", True)
+    monkeypatch.setattr(FakeHub, "files", dict(pushed))
     return FakeHub.files
 
 
@@ -60,7 +67,7 @@ def command(server, tmp_path, *words: str, token: str = FakeHub.token) -> subpro
     return subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | told, cwd=tmp_path)
 
 
-def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, finished, tmp_path):
+def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, api, finished, tmp_path):
     pushed = command(server, tmp_path, "push", str(finished), REPO, "--private", "--json")
     assert pushed.returncode == 0, pushed.stderr
     assert json.loads(pushed.stdout)["commit"].startswith(f"{server}/{REPO}/commit/")
@@ -76,9 +83,8 @@ def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, finished
     np.testing.assert_array_equal(before.predict(observations)[0], after.predict(observations)[0])
     assert not (folder / "replay").exists()
     assert write_report([read_run(folder)], tmp_path / "report").exists()
-    again = command(server, tmp_path, "pull", REPO)
-    assert again.returncode == 2
-    assert again.stderr == "simbav2: runs/walker is there already; choose another --out\n"
+    with pytest.raises(InputError, match="walker is there already; choose another --out"):
+        hub.pull(api, REPO, folder)
 
 
 def test_the_card_says_what_the_policy_is(on_the_hub, finished):

@@ -22,6 +22,8 @@ from simbav2.training import history, run
 from simbav2.training.offline import make_agent
 from simbav2.types import Transition
 
+pytestmark = pytest.mark.usefixtures("empty_reports")
+
 gym.register("OfflineChain-v0", entry_point=lambda render_mode=None: Chain(), max_episode_steps=50)
 TASK = "OfflineChain-v0"
 NAME = "d4rl/hopper-medium-v2"

@@ -21,6 +21,8 @@ from simbav2.cli import main
 from simbav2.training import history, lock, manifest, run
 from simbav2.training.history import History
 
+pytestmark = pytest.mark.usefixtures("empty_reports")
+
 # Kills while a checkpoint is written. ------------------------------------------------------------------------
 
 

@@ -2,12 +2,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import ray_nodes
 from sweep_plan import endings, finish, outcomes, start, wait, write
 
 from simbav2.sweep.plan import read_plan
@@ -20,11 +19,8 @@ pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extr
 def cluster(monkeypatch):
     """Two nodes with room for one run each."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    command = [sys.executable, str(Path(__file__).parent / "ray_nodes.py")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        process.address = process.stdout.readline().strip()
+    with ray_nodes.started(nodes=2, cpus=1) as process:
         yield process
-        process.stdin.close()
 
 
 @pytest.mark.parametrize("runs", [4, pytest.param(12, marks=pytest.mark.slow)])
@@ -65,9 +61,11 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path, runs):
     assert f"short: {runs} finished" in printed
 
     assert all(ends.count("0") <= 1 for ends in endings(out))  # none was made twice
-    finish(plan, tmp_path / "local")
     assert list(outcomes(out)) == sorted(names)
-    assert outcomes(out) == outcomes(tmp_path / "local")
+    finish(write(tmp_path, runs // 2), tmp_path / "local")
+    local = outcomes(tmp_path / "local")
+    assert len(local) == runs // 2
+    assert local.items() <= outcomes(out).items()
 
 
 def test_a_cluster_that_is_not_there_is_told_in_one_line(tmp_path):

@@ -10,6 +10,8 @@ from simbav2.training import run
 from simbav2.training.evaluate import Played
 from simbav2.training.symptoms import HISTORY, SYMPTOMS, Watch, diagnose, signs_of_evaluation
 
+pytestmark = pytest.mark.usefixtures("empty_reports")
+
 HEALTHY = {
     "clipped_mass": 0.001,
     "entropy_deficit": 0.1,

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from toys import TINY, Chain
+from toys import CHAIN, TINY, Chain
 
 from simbav2 import SimbaV2, presets
 from simbav2.networks.spherical import columns
@@ -28,8 +28,8 @@ SMALL = {
 TASKS = {"dmc/cheetah-run": 2_000_000, "mujoco/HalfCheetah-v4": 1_000_000}
 
 
-@pytest.mark.parametrize(("preset", "design"), SYSTEMS, ids=NAMES)
 @pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("preset", "design"), SYSTEMS, ids=NAMES)
 def test_trains(task, preset, design):
     agent = SimbaV2(task, preset=preset, design=design, env_steps=TASKS[task], **SMALL)
     agent.learn(3_000)
@@ -44,19 +44,10 @@ def test_trains(task, preset, design):
     assert np.all(np.abs(action) <= 1)
 
 
-@pytest.mark.parametrize(("preset", "design"), SYSTEMS, ids=NAMES)
 @pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize(("preset", "design"), SYSTEMS, ids=NAMES)
 def test_value_and_best_action_are_learned(preset, design, length):
-    discount = 0.9
-    agent = SimbaV2(
-        lambda: Chain(length),
-        seed=1,
-        preset=preset,
-        design=design,
-        **TINY,
-        discount=discount,
-        updates_per_decision=8,
-    )
+    agent = SimbaV2(lambda: Chain(length), seed=1, preset=preset, design=design, **TINY, **CHAIN)
     agent.learn(700)
     assert agent.config.critic.members == 2
     last = np.array([(length - 1) / length, 0.5], np.float32)
@@ -69,12 +60,12 @@ def test_value_and_best_action_are_learned(preset, design, length):
     assert worse == pytest.approx(0.0, abs=0.3)
     if length == 2:
         first = agent.q_values(np.array([0.0, 0.5]), np.array([0.5])).mean() * scale
-        assert first == pytest.approx(discount, abs=0.15)
+        assert first == pytest.approx(CHAIN["discount"], abs=0.15)
 
 
 @pytest.mark.parametrize("name", ACTING)
 def test_only_policies_with_entropy_log_it(name):
-    agent = SimbaV2(lambda: Chain(1), preset=name, **TINY)
+    agent = SimbaV2(lambda: Chain(1), preset=name, **TINY, **CHAIN)
     agent.learn(199)
     assert agent.update() is None
     agent.learn(1)

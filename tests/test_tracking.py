@@ -16,6 +16,7 @@ from simbav2.errors import InputError
 from simbav2.training import run, tracking
 
 Curves = dict[str, dict[int, float]]
+pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
 class Crash(Callback):

@@ -6,9 +6,10 @@ their own, so that taking more of one never shifts another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from simbav2 import diagnostics, presets
-from simbav2.config import UPDATES_PER_DISPATCH, Config, override
+from simbav2.config import UPDATES_PER_DISPATCH, Config, Schedule, override
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
 from simbav2.errors import InputError
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
 
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
 _PREDICTIONS = 1 << 31  # their noise is drawn behind that of any run's decisions
+
+
+@lru_cache(maxsize=8)
+def _programs(config: Config, observation_size: int, action_size: int) -> tuple[Learner, Callable[..., Any]]:
+    """What agents that differ only in seed and schedule share in a process: traced, compiled or loaded once."""
+    learner = Learner(config, observation_size, action_size)
+    return learner, jax.jit(partial(diagnostics.measures, learner))
 
 
 class SimbaV2:
@@ -67,8 +75,9 @@ class SimbaV2:
         self.config = config
         self.task = task
         self.source = source
-        self.learner = Learner(config, task.observation_size, task.action_size)
-        self._measures = jax.jit(partial(diagnostics.measures, self.learner))
+        same = replace(config, seed=0, schedule=Schedule())
+        learner, self._measures = _programs(same, task.observation_size, task.action_size)
+        self.learner = copy(learner)
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)

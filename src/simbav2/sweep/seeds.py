@@ -38,11 +38,12 @@ def train(runs: Sequence[Run]) -> dict[int, int]:
         try:
             if stop.requested:
                 return STOPPED
-            process = under_way[run.seed] = start(["train", *run.words], part, subprocess.PIPE)
-            assert process.stdout is not None
-            for line in process.stdout:
-                print(f"seed {run.seed}: {line}", end="", flush=True)
-            return process.wait()
+            with start(["train", *run.words], part, subprocess.PIPE) as process:
+                under_way[run.seed] = process
+                assert process.stdout is not None
+                for line in process.stdout:
+                    print(f"seed {run.seed}: {line}", end="", flush=True)
+            return process.returncode
         finally:
             free.put(part)
 

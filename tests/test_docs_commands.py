@@ -1,0 +1,372 @@
+"""Every line of every block of shell code in the README and docs runs, each block in a folder of its own.
+
+Commands of ours run in this process with the task, preset and design that the reader is given, small and short:
+`SMALLER` and `SHORTER` stand behind the given words, where they win. What is not on this machine has a stand-in
+(`STAND_INS`): mirrors with a small file, a hub, a Ray cluster, Slurm, a measured machine, runs the reader has.
+Programs that are not run are in `NOT_RUN`, with the reason. Lines that are then one and the same run once.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import ray_nodes
+from doc_pages import ROOT, Script, programs, scripts
+from fake_hub import FakeHub
+from servers import serving
+
+from simbav2 import SimbaV2, bench, cli
+from simbav2.cli.parser import parse
+from simbav2.sweep.plan import read_plan
+
+NOT_RUN = {
+    "pip": "changes the environment that the tests run in; tests/test_docs.py looks at the extras it names",
+    "hf": "asks for a password of the reader's",
+    "tensorboard": "a server for a browser, of a package that we do not need",
+}
+SIZES = {
+    "warmup_decisions": 40,
+    "actor.width": 16,
+    "critic.width": 16,
+    "critic.depth": 1,
+    "critic.members": 1,
+    "replay.batch_size": 16,
+    "replay.capacity": 1_000,
+    "schedule.evaluation_episodes": 1,
+    "schedule.log_every": 60,
+}
+SMALL = SIZES | {"env_steps": 120}
+
+
+def as_words(settings: dict[str, object]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+
+
+# Behind every line of a command.
+SMALLER = {
+    "train": as_words(SMALL),
+    "offline": as_words(SIZES | {"data.passes": 4}),
+    "evaluate": ["--episodes=1"],
+}
+# Behind lines that have the option.
+SHORTER = {
+    "--episodes": 1,
+    "--schedule.checkpoint-every": 40,
+    "--seeds": 0,
+    "--stop-after": 100,
+    "--then-online": 60,
+    "--transitions": 60,
+}
+# What a command meets instead of the world: a fixture below.
+STAND_INS = {
+    "bench": "measured_machine",
+    "offline": "data_sets",
+    "pull": "hub",
+    "push": "hub",
+    "resume": "bare_runs",
+    "sweep": "plans",
+    "train": "bare_runs",
+}
+OF_RUNS = ("resume", "evaluate", "export", "push", "report", "dataset")  # commands that take runs
+ROWS = 64  # of recorded data
+SCRIPTS = list(scripts())
+FIRST = SCRIPTS[0]  # from a clone to a trained, filmed, exported policy
+
+
+class Shell:
+    """Runs the lines of one block."""
+
+    def __init__(self, request, folder: Path, monkeypatch) -> None:
+        self.request, self.folder, self.monkeypatch = request, folder, monkeypatch
+        self.made: set[str] = set()  # runs, by all that was asked for
+
+    def run(self, program: str, *words: str) -> None:
+        places = {"~/": f"{self.folder}/", "/shared/": f"{self.folder}/shared/"}
+        for place, ours in places.items():
+            words = tuple(re.sub(f"^{place}", ours, word) for word in words)
+        if program not in NOT_RUN:
+            getattr(self, program)(*words)
+
+    def simbav2(self, name: str, *words: str) -> None:
+        given = {word.partition("=")[0] for word in words}
+        behind = [f"{option}={value}" for option, value in SHORTER.items() if option in given]
+        if "--address" in given:
+            behind.append(f"--address={self.request.getfixturevalue('cluster')}")
+        words = (name, *words, *SMALLER.get(name, []), *behind)
+        if name in STAND_INS:
+            self.request.getfixturevalue(STAND_INS[name])
+        options = parse(words, [command.add for command in cli.COMMANDS])
+        if name in ("train", "offline"):
+            asked = str(vars(options) | {"settings": sorted(options.settings.items())})
+            if asked in self.made:
+                return
+            self.made.add(asked)
+        if name in OF_RUNS:
+            self.lay_out(options)
+        if name == "sweep" and not options.dry_run:
+            plan = options.words[-1]
+            words = tuple(str(self.shortened(plan)) if word == plan else word for word in words)
+        if "ray" in words:  # which forks; JAX's threads forbid that in this process
+            subprocess.run([sys.executable, "-m", "simbav2", *words], check=True)
+        else:
+            assert cli.main(words) == 0, words
+
+    def shortened(self, name: str) -> Path:
+        """Of a plan the first run, small."""
+        plan = read_plan(name)
+        first = plan.runs[0]
+        chosen = {"tasks": first.config.task, "presets": first.config.preset, "seeds": first.config.seed}
+        lines = [f"{key} = {json.dumps([value])}" for key, value in chosen.items()] + ["[settings]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in (dict(first.settings) | SMALL).items()]
+        path = self.folder / "short" / f"{plan.name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines))
+        return path
+
+    def lay_out(self, options) -> None:
+        """Where no line before this one has made the run, the reader has: a small one that can go on."""
+        folders = [options.folder] if hasattr(options, "folder") else options.folders
+        for folder in folders:
+            if not folder.exists():
+                target = folder / "walker" if options.command == "report" else folder
+                shutil.copytree(self.request.getfixturevalue("walker"), target)
+
+    def make(self, target: str, *words: str) -> None:
+        """What the Makefile calls, as a stand-in for the program writes it down; of the demo's runs two."""
+        bin, log = self.folder / "bin", self.folder / "called"
+        bin.mkdir()
+        program(bin / "simbav2", f'printf "%s\\n" "$*" >> {log}')
+        smaller = ["DEMO_PRESETS=quick", "DEMO_TASKS=mujoco/Hopper-v4"]
+        call = ["make", "-C", ROOT, "-o", ".venv/.installed", f"BIN={bin}", target, *words, *smaller]
+        # `make test` has flags of its own.
+        plain = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+        subprocess.run(call, env=plain, check=True, capture_output=True)
+        for line in log.read_text().splitlines():
+            self.simbav2(*line.split())
+
+    def python(self, file: str, *words: str) -> None:
+        """A file's `main` with smaller constants."""
+        spec = spec_from_file_location(Path(file).stem, ROOT / file)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        constants, behind = globals()[f"small_{Path(file).stem}"](self, module)
+        for name, value in constants.items():
+            self.monkeypatch.setattr(module, name, value)
+        self.monkeypatch.setattr(sys, "argv", [file, *words, *behind])
+        module.main()
+
+    def sbatch(self, script: str) -> None:
+        """The only job of the array."""
+        bin = self.folder / "bin"
+        bin.mkdir()
+        program(bin / "simbav2", f'exec {sys.executable} -m simbav2 "$@"')
+        path = f"{bin}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(["bash", script], env={**os.environ, "PATH": path, "SLURM_ARRAY_TASK_ID": "0"}, check=True)
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+
+
+# Programs of ours that are no commands: smaller constants, and words behind those given. ------------------------
+
+
+def small_scaling(shell: Shell, module):
+    cases = [(updates, bench.Case("paper", 16, 1, updates)) for updates in (1, 2)]
+    shell.monkeypatch.setattr(bench, "SQUARE", 64)
+    return {"AXES": {"updates": cases}}, []
+
+
+def small_against_sbx(shell: Shell, module):
+    """SBX is not asked; we are, in this process."""
+
+    def worker(python, system, width, decisions):
+        if system == "ours":
+            return module.ours(width, decisions)
+        return {"updates_per_second": 1.0, "env_steps_per_second": 1.0}
+
+    return {"WIDTHS": {16: 2}, "WARMUP": 20, "worker": worker}, ["--rounds=1"]
+
+
+def small_offline_evidence(shell: Shell, module):
+    """One task, one kind of data, one seed; results beside, not into our docs."""
+
+    def simbav2(*words, **settings):
+        shell.simbav2(*map(str, words), *(f"--{name}={value}" for name, value in settings.items()))
+
+    (shell.folder / "images").mkdir()
+    name, level = next(iter(module.TASKS)), "medium-replay"
+    cases = [module.Case(name, level, system, 0) for system in module.SYSTEMS]
+    return {
+        "simbav2": simbav2,
+        "DOCS": shell.folder,
+        "TIDY": shell.folder / "offline.csv",
+        "TASKS": {name: module.TASKS[name]},
+        "LEVELS": (level,),
+        "SEEDS": (0,),
+        "CASES": cases,
+        "ONLINE_CASES": cases[:1],
+    }, []
+
+
+def small_custom_env(shell: Shell, module):
+    shell.request.addfinalizer(lambda: gym.registry.pop("Arm-v0"))
+    return {}, ["--env-steps=120"]
+
+
+# Stand-ins. -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def short_episodes(monkeypatch):
+    limited = gym.wrappers.TimeLimit.__init__
+    monkeypatch.setattr(
+        gym.wrappers.TimeLimit, "__init__", lambda self, env, steps: limited(self, env, min(steps, 40))
+    )
+
+
+@pytest.fixture
+def bare_runs(request, monkeypatch, script):
+    """Nothing is sent. What ends every run in the same way is left to the README's first block."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    if script != FIRST:
+        request.getfixturevalue("empty_reports")
+        monkeypatch.setattr(SimbaV2, "measure", lambda agent: {})
+
+
+@pytest.fixture(scope="session")
+def walker(tmp_path_factory):
+    """A run with something left to do."""
+    folder = tmp_path_factory.mktemp("runs") / "walker"
+    words = ["train", "dmc/walker-walk", *SMALLER["train"], "--stop-after=80", f"--out={folder}"]
+    assert cli.main(words) == 0
+    return folder
+
+
+@pytest.fixture
+def data_sets(bare_runs, tmp_path, monkeypatch):
+    """Small files of the right shape, wherever one may be looked for."""
+    minari = pytest.importorskip("minari", reason="pip install 'simbav2[offline]'")
+    from offline_files import mirrored, write_columns
+
+    from simbav2.datasets import hdf5
+
+    rng = np.random.default_rng(0)
+
+    def episode(observations: int, actions: int) -> hdf5.Episode:
+        shapes = (ROWS + 1, observations), (ROWS, actions), (ROWS,)
+        columns = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+        return hdf5.Episode(*columns, terminated=False)
+
+    hdf5.write(Path("my-data.hdf5"), "Pendulum-v1", [episode(3, 1)])
+    hopper = episode(11, 3)
+    (tmp_path / "data").mkdir()
+    file = write_columns(
+        tmp_path / "data" / "hopper_medium-v2.hdf5",
+        observations=hopper.observation[:-1],
+        next_observations=hopper.observation[1:],
+        actions=hopper.action,
+        rewards=hopper.reward,
+        terminals=np.zeros(ROWS, np.bool_),
+        timeouts=np.arange(ROWS) == ROWS - 1,
+    )
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    recorded = minari.data_collector.EpisodeBuffer(
+        observations=hopper.observation.astype(np.float64),
+        actions=hopper.action,
+        rewards=hopper.reward,
+        terminations=np.zeros(ROWS, np.bool_),
+        truncations=np.arange(ROWS) == ROWS - 1,
+        infos={},
+    )
+    # Found here, it is not fetched.
+    minari.create_dataset_from_buffers("mujoco/hopper/medium-v0", [recorded], gym.make("Hopper-v4"))
+    with mirrored(file, monkeypatch, tmp_path / "cache"):
+        yield
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    package = pytest.importorskip("huggingface_hub", reason="pip install 'simbav2[hub]'")
+    from huggingface_hub.utils import disable_progress_bars
+
+    from simbav2.interop import hub
+
+    disable_progress_bars()
+    values = {"repo": "someone/simbav2-walker", "exists": False, "private": None, "files": {}, "told_sizes": {}}
+    for name, value in values.items():
+        monkeypatch.setattr(FakeHub, name, value)
+    with serving(FakeHub) as address:
+        monkeypatch.setattr(hub, "connect", lambda: package.HfApi(endpoint=address, token=FakeHub.token))
+        yield
+
+
+@pytest.fixture
+def measured_machine(measured, monkeypatch):
+    """Measured once, at a small size; told as often as it is asked for."""
+    monkeypatch.setattr(bench, "run", lambda plan: measured)
+
+
+@pytest.fixture
+def plans(tmp_path):
+    shutil.copytree(ROOT / "plans", tmp_path / "plans", dirs_exist_ok=True)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A node that says it has what the docs ask for."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with ray_nodes.started(nodes=1, cpus=4, gpus=1) as process:
+        yield process.address
+
+
+def needed(script: Script) -> list[str]:
+    """Packages without which a block cannot run."""
+    text = " ".join(word for line in script.lines for word in line)
+    return [
+        package
+        for word, package in {
+            "ray": "ray",
+            "wandb": "wandb",
+            ".mp4": "imageio_ffmpeg",
+            ".hdf5": "h5py",
+            "onnx": "onnx",
+            "arm": "imageio_ffmpeg",
+        }.items()
+        if word in text
+    ]
+
+
+def test_every_program_in_the_docs_is_known_here():
+    ours = {name for name in vars(Shell) if not name.startswith("_")}
+    assert programs() <= ours | set(NOT_RUN)
+    assert set(NOT_RUN) <= programs()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb")
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+def test_every_block_runs_from_its_first_to_its_last_line(script, request, tmp_path, monkeypatch):
+    for package in needed(script):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "simba_utd2.csv").write_text(
+        "exp_name,env_name,seed,metric,env_step,value\nsimba,walker_walk,0,avg_return,20000,800\n"
+    )
+    shell = Shell(request, tmp_path, monkeypatch)
+    for line in script.lines:
+        shell.run(*line)
+    if script == FIRST:
+        assert (tmp_path / "walker.mp4").stat().st_size > 10_000
+        assert (tmp_path / "deployed" / "policy.npz").is_file()
+        assert (tmp_path / "runs" / "walker" / "report" / "index.html").is_file()
