@@ -113,6 +113,11 @@ class Result(NamedTuple):
         return float(self.curve.mean[self.curve.env_step <= self.turn][-AVERAGED:].mean())
 
     @property
+    def at_turn(self) -> float:
+        """The return of the very policy that goes online."""
+        return float(self.curve.mean[self.curve.env_step == self.turn][0])
+
+    @property
     def online(self) -> np.ndarray:
         return self.curve.mean[self.curve.env_step > self.turn]
 
@@ -151,13 +156,15 @@ def print_tables(folder: Path) -> None:
                 finals = [result(Case(name, level, system, seed).run(folder)).offline for seed in SEEDS]
                 cells.append(" / ".join(f"{final:.0f}" for final in finals))
             print(f"| {' | '.join(cells)} |")
-    print("\n| data | seed | offline | lowest of the evaluations online | share | last |")
-    print("|---|---|---|---|---|---|")
+    print("\n| data | seed | offline | at the turn | lowest online | share of offline | of the turn | last |")
+    print("|---|---|---|---|---|---|---|---|")
     for case in ONLINE_CASES:
         found = result(case.run(folder))
         low = found.online.min()
-        cells = [case.level, case.seed, f"{found.offline:.0f}", f"{low:.0f}", f"{low / found.offline:.0%}"]
-        print(f"| {' | '.join(map(str, cells))} | {found.online[-1]:.0f} |")
+        returns = [found.offline, found.at_turn, low]
+        cells = [case.level, str(case.seed), *(f"{value:.0f}" for value in returns)]
+        cells += [f"{low / found.offline:.0%}", f"{low / found.at_turn:.0%}", f"{found.online[-1]:.0f}"]
+        print(f"| {' | '.join(cells)} |")
 
 
 def draw(folder: Path) -> None:
