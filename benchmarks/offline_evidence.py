@@ -174,16 +174,22 @@ def draw(folder: Path) -> None:
         axis, found = places[case.name, case.level], result(case.run(folder))
         color = {"offline": "C0", "cloning": "C1"}[case.system]
         label = SYSTEMS[case.system] if case.seed == 0 else None
-        axis.plot(found.curve.env_step, found.curve.mean, color=color, label=label, linewidth=1.5, alpha=0.9)
+        style = "-" if case.seed == 0 else "--"
+        axis.plot(found.curve.env_step / 1000, found.curve.mean, style, color=color, label=label, linewidth=1.5)
         if case in ONLINE_CASES and case.seed == 0:
-            axis.axvline(found.turn, color="0.4", linestyle=":", linewidth=1)
-            axis.text(found.turn, 0.02, " online", transform=axis.get_xaxis_transform(), color="0.4")
+            axis.axvline(found.turn / 1000, color="0.4", linestyle=":", linewidth=1)
+            axis.text(found.turn / 1000, 0.02, " online", transform=axis.get_xaxis_transform(), color="0.4")
     for (name, level), axis in places.items():
         total = data_return(folder, Case(name, level, "", 0))
-        axis.axhline(total, color="0.6", linestyle="--", linewidth=1, label="mean of the data")
-        axis.set(title=f"{TASKS[name]}, {level}", xlabel="updates, then simulator steps", ylabel="return")
+        axis.axhline(total, color="0.5", linewidth=1, label="mean of the data")
+        online = any(case[:2] == (name, level) for case in ONLINE_CASES)
+        across = "thousand updates, then simulator steps" if online else "thousand updates"
+        axis.set(title=f"{TASKS[name]}, {level}", xlabel=across, ylabel="return")
+        axis.set_xlim(0)
+        axis.set_ylim(0)
         axis.grid(alpha=0.3)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    title = "seed 0 solid, seed 1 dashed"
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, title=title)
     figure.savefig(DOCS / "images" / "offline.png", dpi=120)
 
 
