@@ -108,6 +108,14 @@ def test_fields_that_follow_from_the_task_do_not_part_a_system(make_run):
     assert len(systems([*runs, again])) == 3
 
 
+def test_the_label_of_a_system_does_not_repeat_what_follows_from_its_data(make_run):
+    runs = [
+        read_run(make_run({1: [1.0]}, name=name, data={"source": name, "sha256": name}, discount=gamma, tau=tau))
+        for name, gamma, tau in (("a.hdf5", 0.99, 0.01), ("b.hdf5", 0.995, 0.02))
+    ]
+    assert [system.label for system in systems(runs)] == ["quick, tau 0.01", "quick, tau 0.02"]
+
+
 def test_a_system_without_evaluations_has_an_empty_curve(make_run):
     (system,) = systems([read_run(make_run({}, finished=False))])
     assert len(mean_curve(system.trials["dmc/walker-walk"])) == 0

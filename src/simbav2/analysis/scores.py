@@ -284,6 +284,9 @@ def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
         alike = [_shared(other) for other, same in zip(groups, plain, strict=True) if same == name]
         fields = sorted(set().union(*alike) - {"task"})
         unlike = [field for field in fields if len({str(each.get(field, "unset")) for each in alike}) > 1]
+        # The data set stands beside the label already, and with it all that follows from it.
+        follows = (*TASK_FIELDS, *DATA_FIELDS) if group[0].dataset else ()
+        unlike = [field for field in unlike if field not in follows] or unlike
         own = _shared(group)
         labels.append(_label(group[0], {field: own.get(field, "unset") for field in unlike} | set_by_hand))
     return labels
