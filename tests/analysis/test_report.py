@@ -103,6 +103,21 @@ def test_the_numbers_are_right(report):
     assert page.data["runs"][2]["doubts"] == ["unfinished: 10,000 of 20,000 simulator steps so far"]
 
 
+def test_steps_on_recorded_data_are_called_updates(make_run, tmp_path):
+    data = {"source": "d4rl/hopper-medium-v2", "transitions": 51_200, "sha256": "a"}
+    offline = {"task": "mujoco/Hopper-v4", "preset": "offline", "data": data}
+    folders = (
+        make_run({10_000: [1.0]}, name="learns", finished=False, **offline),
+        make_run({20_000: [1.0]}, name="goes-on", settings={"then_online": 1_000}, env_steps=21_000, **offline),
+    )
+    report = write_report(map(read_run, folders), tmp_path / "out")
+    svg = read(report.parent / "figures" / "curve-d4rl-hopper-medium-v2.svg")
+    assert "updates, then simulator steps" in svg
+    learns, goes_on = Page(read(report)).data["runs"]
+    assert (learns["clock"], goes_on["clock"]) == ("updates", "updates, then simulator steps")
+    assert learns["doubts"] == ["unfinished: 10,000 of 20,000 updates so far"]
+
+
 def test_results_are_tidy(report):
     with (report.parent / "results.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))

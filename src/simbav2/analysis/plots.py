@@ -11,11 +11,12 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simbav2.analysis.published import Published, published_score
-from simbav2.analysis.scores import Curve, System, mean_curve, metric, suite_curve
+from simbav2.analysis.scores import Curve, System, clock, mean_curve, metric, suite_curve
 from simbav2.analysis.tables import printable
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def draw_task(task: str, systems: Mapping[int, System], stem: Path) -> str:
             lines[f"{system.label} ({curves[index].averaged})"] = _draw_curve(axes, curves[index], index)
         _draw_published(axes, published_score(task), words=True)
         _finish_axes(axes, list(curves.values()))
-        axes.set_xlabel("simulator steps")
+        axes.set_xlabel(clock(chain(*(system.trials[task] for system in systems.values()))))
         axes.set_ylabel(metric(task) if any(map(len, curves.values())) else f"{metric(task)}, not evaluated yet")
         axes.set_title(short(task), fontsize=9, fontweight="bold")
         legend(figure, lines, BAND)

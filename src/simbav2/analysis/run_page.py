@@ -42,7 +42,7 @@ EMBEDDED = 3_000_000  # bytes of the largest film that becomes part of the page
 RESULTS = (
     "status",
     "warnings",
-    "simulator steps",
+    "steps",
     "final return",
     "success",
     "normalised score",
@@ -56,7 +56,7 @@ def runs_table(found: Sequence[System]) -> Table:
     return Table(
         name="runs",
         title="Runs",
-        caption="Every run with its result at the last evaluation.",
+        caption="Every run with its result at the last evaluation. On recorded data, an update counts as a step.",
         headings=("task", "system", "seed", *RESULTS),
         rows=tuple(
             Row(run.task, (Cell(system.label), Cell(str(run.seed), run.seed), *_results(run)), ours=True)
@@ -205,6 +205,7 @@ def _run_data(run: Run, system: System, pools: Mapping[str, _Pool], folder: Path
     return {
         "title": printable(f"{run.task}, {system.label}, seed {run.seed}"),
         "seed": run.seed,
+        "clock": run.clock,
         "metric": metric(run.task),
         "published": _published_data(published_score(run.task)),
         "curve": _curve_data(run_curve(run, metric(run.task)), pools["grids"]),
@@ -232,7 +233,7 @@ def _facts(run: Run) -> dict[str, str]:
 
 def doubts(run: Run, system: System) -> Iterator[str]:
     """Reasons not to take a run at its number."""
-    reached = f"{run.env_steps:,} of {run.planned_env_steps:,} simulator steps"
+    reached = f"{run.env_steps:,} of {run.planned_env_steps:,} {run.clock}"
     if run.status == "failed":
         yield f"failed after {reached}"
     elif run.status == "unfinished":
@@ -243,7 +244,7 @@ def doubts(run: Run, system: System) -> Iterator[str]:
     if not len(steps):
         yield "not evaluated yet"
     elif steps.max() < run.env_steps and run.summary is not None:
-        yield f"last evaluated at {steps.max():,.0f} simulator steps, before its end"
+        yield f"last evaluated at {steps.max():,.0f} {run.clock}, before its end"
     if not np.isfinite(run.evaluations.returns).all():
         yield "some returns are not finite numbers"
     if sum(run.seed == trial.seed for trial in system.trials[run.task]) > 1:

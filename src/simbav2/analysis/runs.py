@@ -106,12 +106,19 @@ class Run:
         return "unfinished" if self.failure is None else "failed"
 
     @property
+    def clock(self) -> str:
+        """What its steps are: an update on recorded data counts as one."""
+        if self.dataset is None:
+            return "simulator steps"
+        return "updates, then simulator steps" if "then_online" in self.given else "updates"
+
+    @property
     def planned_env_steps(self) -> int:
         return self.config["env_steps"]
 
     @cached_property
     def env_steps(self) -> int:
-        """Simulator steps taken, as far as the records tell."""
+        """Steps taken, as far as the records tell."""
         if self.summary is not None:
             return self.summary["env_steps"]
         steps = np.concatenate([self.progress.get("env_step", np.empty(0)), self.evaluations.env_step])

@@ -84,6 +84,12 @@ class Trial:
         return float(self.curve.mean[-1]) if len(self.curve) else None
 
 
+def clock(trials: Iterable[Trial]) -> str:
+    """What their curves run over; files of curves hold online training only."""
+    clocks = {trial.run.clock if trial.run else "simulator steps" for trial in trials}
+    return max(clocks, key=len)  # the words for both, where some went on online
+
+
 def run_curve(run: Run, measure: str) -> Curve:
     """`measure` (`return` or `success`) of one run, over the episodes of each evaluation, lowest to highest."""
     records = run.evaluations

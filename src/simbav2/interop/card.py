@@ -64,7 +64,7 @@ def _front_matter(run: Run) -> list[str]:
 def _facts(run: Run) -> dict[str, str]:
     facts = {"task": f"`{_code(run.task)}`", "preset": plain(run.preset), "seed": str(run.seed)}
     if len(run.evaluations.env_step):
-        facts |= {"simulator steps": f"{run.env_steps:,}", metric(run.task): _result(run)}
+        facts |= {run.clock: f"{run.env_steps:,}", metric(run.task): _result(run)}
     return facts | {"versions": plain(", ".join(f"{name} {version}" for name, version in run.versions.items()))}
 
 

@@ -251,7 +251,7 @@ function showRun(index) {
     ...(run.doubts.length ? [element("div", { className: "alert" }, list(run.doubts))] : []),
     ...part("Warnings of the training doctor", warnings.length ? element("ul", {}, ...warnings) : element("p", { textContent: "none" })),
     facts,
-    ...part("Curves and measures over simulator steps", charts),
+    ...part(`Curves and measures over ${run.clock}`, charts),
     ...part("Film", ...films),
     ...part("Command", element("pre", { className: "command", textContent: run.command })),
     ...part("Versions", element("p", { textContent: data.versions[run.versions] })),
