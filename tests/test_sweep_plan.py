@@ -11,6 +11,7 @@ import pytest
 from sweep_plan import SETTINGS, write
 
 from simbav2 import SimbaV2, cli
+from simbav2.analysis.runs import read_runs
 from simbav2.sweep import log
 from simbav2.sweep.estimate import estimate, pace
 from simbav2.sweep.plan import named_plans, read_plan
@@ -40,12 +41,25 @@ def test_named_plans_are_the_papers_experiments(name, count):
     assert len(runs) == len({run.name for run in runs}) == count
 
 
+ROOT = Path(__file__).parent.parent
+EVIDENCE = str(ROOT / "plans" / "first-evidence.toml")
+
+
 def test_the_evidence_plan_is_what_it_says():
-    plan = read_plan(str(Path(__file__).parent.parent / "plans" / "first-evidence.toml"))
+    plan = read_plan(EVIDENCE)
     assert len(plan.runs) == 4 * 4 * 2
     assert {(each.config.critic.width, each.config.env_steps, each.until) for each in plan.runs} == {
         (128, 1_000_000, 60_000)
     }
+
+
+def test_the_records_in_the_repository_are_whole_runs_of_the_evidence_plan():
+    records, problems = read_runs([ROOT / "results" / "first-evidence"])
+    planned = {run.name: run.until for run in read_plan(EVIDENCE).runs}
+    assert not problems
+    for record in records:
+        assert (record.status, record.damage) == ("finished", ())
+        assert record.env_steps == record.evaluations.env_step[-1] == planned[record.folder.name]
 
 
 def test_a_run_is_named_as_train_would_name_it():
