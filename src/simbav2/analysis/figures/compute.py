@@ -45,6 +45,8 @@ def draw_compute(found: Sequence[System], folder: Path) -> Drawn | None:
     figure, (row,) = panels(
         1, many, PAGE if timed else COLUMN, 1.9, len(ours) + len(published), many, True, sharey=True
     )
+    every = [*ours.values(), *(point for each in published.values() for point in each)]
+    cost_axis(row[0], "training compute of a run (FLOP)", [point.training for point in every])
     lines: dict[str, Line2D] = {}
     for (label, each), dash in zip(published.items(), ("-", "--"), strict=False):
         x, y = [point.training for point in each], [point.score for point in each]
@@ -57,8 +59,6 @@ def draw_compute(found: Sequence[System], folder: Path) -> Drawn | None:
         annotate(row[0], point.note, point.training, point.score)
         if timed:
             draw_point(row[1], index, point.hours, point)
-    every = [*ours.values(), *(point for each in published.values() for point in each)]
-    cost_axis(row[0], "training compute of a run (FLOP)", [point.training for point in every])
     row[0].set_ylabel(SCORE)
     row[0].set_title(on(ids))
     if timed:

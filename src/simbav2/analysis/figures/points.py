@@ -139,12 +139,15 @@ def draw_point(axes: Axes, index: int, x: float, point: Point) -> Line2D:
 
 
 def annotate(axes: Axes, words: str, x: float, y: float) -> None:
+    """On the side of the point where there is room: call it when the axis of cost is set."""
+    middle, _ = axes.transAxes.transform((0.5, 0))
+    place, _ = axes.transData.transform((x, y))
     axes.annotate(
         words,
         (x, y),
-        (4, -2),
+        (4 if place < middle else -4, -2),
         textcoords="offset points",
-        ha="left",
+        ha="left" if place < middle else "right",
         va="top",
         color=THEME["muted"],
         fontsize=6.5,

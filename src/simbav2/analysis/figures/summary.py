@@ -61,6 +61,12 @@ def draw_summary(found: Sequence[System], folder: Path) -> Drawn | None:
     published = [point for each in published_points(ids).values() for point in each if point.note == "2"]
     training, acting = grid[1]
     timed = bool(ours) and all(math.isfinite(point.milliseconds) for point in ours.values())
+    acts = [point.milliseconds if timed else point.action for point in ours.values()]
+    acts += [] if timed else [point.action for point in published]
+    cost_axis(
+        training, "training compute of a run (FLOP)", [point.training for point in (*ours.values(), *published)]
+    )
+    cost_axis(acting, "time of one action (ms)" if timed else "compute of one action (FLOP)", acts)
     for index, point in ours.items():
         draw_point(training, index, point.training, point)
         draw_point(acting, index, point.milliseconds if timed else point.action, point)
@@ -69,12 +75,6 @@ def draw_summary(found: Sequence[System], folder: Path) -> Drawn | None:
             if axes is training or not timed:
                 axes.plot([x], [point.score], "*", color=THEME["muted"], markersize=6)
                 annotate(axes, point.label, x, point.score)
-    acts = [point.milliseconds if timed else point.action for point in ours.values()]
-    acts += [] if timed else [point.action for point in published]
-    cost_axis(
-        training, "training compute of a run (FLOP)", [point.training for point in (*ours.values(), *published)]
-    )
-    cost_axis(acting, "time of one action (ms)" if timed else "compute of one action (FLOP)", acts)
     training.set_ylabel(SCORE)
     training.set_title("(b) training")
     acting.set_title("(c) inference")
