@@ -45,7 +45,7 @@ def start(plan: Path, out: Path, *more: str) -> subprocess.Popen:
 def finish(plan: Path, out: Path, *more: str) -> str:
     """Make all runs; what was printed."""
     process = start(plan, out, *more)
-    printed, errors = process.communicate(timeout=300)
+    printed, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return printed
 
