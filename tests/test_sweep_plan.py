@@ -56,8 +56,8 @@ def test_the_evidence_plan_is_what_it_says():
 def test_the_records_in_the_repository_are_whole_runs_of_the_evidence_plan():
     records, problems = read_runs([ROOT / "results" / "first-evidence"])
     planned = {run.name: run.until for run in read_plan(EVIDENCE).runs}
-    assert records
     assert not problems
+    assert {record.folder.name for record in records} == set(planned)
     for record in records:
         assert (record.status, record.damage) == ("finished", ())
         assert record.env_steps == record.evaluations.env_step[-1] == planned[record.folder.name]
