@@ -47,7 +47,7 @@ report-demo: $(INSTALLED)
 	@$(BIN)/simbav2 report $(DEMO) --out $(DEMO)-page
 
 test: lint types
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow

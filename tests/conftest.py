@@ -1,12 +1,15 @@
 """Set before JAX is imported: one thread a test process, since `make test` runs two of them, one cache of compiled
-programs for all tests, many of which train the same small agent, and a compiler that does not optimise: with
-networks this small, compiling is most of the work."""
+programs for all tests, many of which train the same small agent, and a compiler that neither optimises nor uses
+its newer, slower way of fusing operations: with networks this small, compiling is most of the work."""
 
 import os
 from contextlib import nullcontext
 from pathlib import Path
 
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")

@@ -191,6 +191,19 @@ def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys):
     assert "other settings" in capsys.readouterr().err
 
 
+def test_the_result_of_a_run_outlives_its_checkpoints(finished, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("checkpoints", "replay", "report"))
+    with pytest.raises(InputError, match="has a result but no checkpoint to go on from"):
+        run.resume(folder)
+    words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), "--auto-resume"]
+    assert main(words) == 0
+    assert "after 1,600 steps" in capsys.readouterr().out
+    assert (folder / "report" / "index.html").exists()
+    assert not (folder / "checkpoints").exists()  # nothing was made again
+    assert results(folder) == results(finished)
+
+
 def test_what_a_process_left_before_its_first_file_is_no_obstacle(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()

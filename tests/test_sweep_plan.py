@@ -54,13 +54,15 @@ def test_the_evidence_plan_is_what_it_says():
 
 
 def test_the_records_in_the_repository_are_whole_runs_of_the_evidence_plan():
-    records, problems = read_runs([ROOT / "results" / "first-evidence"])
-    planned = {run.name: run.until for run in read_plan(EVIDENCE).runs}
+    place = ROOT / "results" / "first-evidence"
+    records, problems = read_runs([place])
+    planned = read_plan(EVIDENCE).runs
     assert not problems
-    assert {record.folder.name for record in records} == set(planned)
+    assert {record.folder.name for record in records} == {run.name for run in planned}
+    assert all(look(run, place).state == "finished" for run in planned)
     for record in records:
         assert (record.status, record.damage) == ("finished", ())
-        assert record.env_steps == record.evaluations.env_step[-1] == planned[record.folder.name]
+        assert record.env_steps == record.evaluations.env_step[-1] == 60_000
 
 
 def test_a_run_is_named_as_train_would_name_it():
@@ -101,8 +103,7 @@ def test_a_data_set_is_learned_from_to_where_its_data_leads(tmp_path):
     assert planned.config.imitates
     assert estimate(planned).updates == 390_625  # 100 passes of a million transitions in batches of 256
     folder = tmp_path / planned.name
-    (folder / "report").mkdir(parents=True)
-    (folder / "report" / "index.html").touch()
+    folder.mkdir()
     assert look(planned, tmp_path)[:2] == ("waiting", None)
     (folder / "config.json").write_text('{"env_steps": 390100}')
     (folder / "summary.json").write_text('{"env_steps": 1000}')  # of a run that was told to stop there
@@ -228,8 +229,6 @@ def test_finished_runs_correct_the_estimate(tmp_path):
         (tmp_path / each.name).mkdir()
         summary = {"env_steps": each.until, "seconds": factor * estimate(each).seconds}
         (tmp_path / each.name / "summary.json").write_text(json.dumps(summary))
-        (tmp_path / each.name / "report").mkdir()
-        (tmp_path / each.name / "report" / "index.html").touch()
     assert pace(runs, tmp_path) == pytest.approx(2.0)
 
 
@@ -239,8 +238,7 @@ def test_finished_runs_correct_the_estimate(tmp_path):
 def test_status_is_told_by_folders_alone(tmp_path):
     waiting, stopped, failed, killed, damaged, finished = read_plan("smoke").runs[:6]
     for each in (stopped, failed, damaged, finished):
-        (tmp_path / each.name / "report").mkdir(parents=True)
-        (tmp_path / each.name / "report" / "index.html").touch()
+        (tmp_path / each.name).mkdir()
         (tmp_path / each.name / "config.json").touch()
         (tmp_path / each.name / "progress.csv").write_text(
             "env_step,decisions,updates\n500,250,0\n1000,500,20\n1500,"

@@ -61,7 +61,7 @@ def test_every_seed_is_its_single_run_and_all_learn_in_one_call(tmp_path, calls,
     for ours, theirs in zip(*map(jax.tree.leaves, (several.state, single.state)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
     ours, theirs = returns(tmp_path / "seed-1"), returns(tmp_path / "single")
-    assert ours[0] == theirs[0]  # before the first update nothing differs
+    assert ours[0] == pytest.approx(theirs[0], rel=1e-6)  # before the first update only the rounding differs
     assert ours == pytest.approx(theirs, rel=0.01)
     assert returns(tmp_path / "seed-0") != ours
 

@@ -65,6 +65,11 @@ def resume(
     with _alone(folder):
         own = _stop_after(folder)
         if not history.checkpoints(folder):
+            if (folder / "summary.json").exists():
+                raise InputError(
+                    f"{folder} has a result but no checkpoint to go on from; keep it as it is, or start anew with "
+                    "`simbav2 train ... --overwrite`"
+                )
             # Stopped before its first checkpoint: the beginning is as good, and leads to the same bits.
             config, task = checkpoint.read_description(folder / "config.json")
             agent = SimbaV2.from_config(config, task, checkpoint.source(task, env))
@@ -79,7 +84,7 @@ def resume(
         if stop_after is None and own is not None and own > agent.env_steps:
             stop_after = own
         until = _until(agent, stop_after)
-        if agent.env_steps >= until and summed_up(folder, agent.env_steps):
+        if agent.env_steps >= until and summed_up(folder, agent.env_steps) and _page(folder).exists():
             raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
         recorder = _recorder(agent, folder, until, callbacks, replay)
         recorder.rewind()
@@ -97,7 +102,9 @@ def start_or_resume(
         raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
     until = _until(agent, stop_after)
     if summed_up(folder, until):
-        with damage(folder / "summary.json"):
+        with _alone(folder), damage(folder / "summary.json"):
+            if not _page(folder).exists():
+                _report(folder)
             summary = read_json(folder / "summary.json")
             return {name: summary[name] for name in ("task", "final_return", "final_success", "env_steps")}
     return resume(folder, stop_after, agent.source, callbacks)
@@ -167,8 +174,16 @@ def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
     finally:
         recorder.callbacks.on_end(recorder.agent)
     summary = recorder.finish()
-    write_report([read_run(recorder.folder)], recorder.folder / "report")
+    _report(recorder.folder)
     return summary
+
+
+def _report(folder: Path) -> None:
+    write_report([read_run(folder)], folder / "report")
+
+
+def _page(folder: Path) -> Path:
+    return folder / "report" / "index.html"
 
 
 @contextmanager
@@ -189,8 +204,9 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _clear(folder: Path) -> None:
-    """Remove a run, its config last: what is left by a kill in between is still known for a run."""
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == "config.json"):
+    """Remove a run, its result first and its config last: a kill in between leaves a run still to be made."""
+    order = {"summary.json": -1, "config.json": 1}
+    for path in sorted(folder.iterdir(), key=lambda path: order.get(path.name, 0)):
         if path.name != lock.NAME:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
