@@ -26,6 +26,8 @@ SMALL = {
 # Compiling takes the time: these two have spaces of the same size and, with the schedules of as many decisions,
 # share their programs.
 TASKS = {"dmc/cheetah-run": 2_000_000, "mujoco/HalfCheetah-v4": 1_000_000}
+# To learn the value of a chain: smaller batches do, and most of this file's time goes into updates.
+QUICKLY = {**TINY, **CHAIN, "replay.batch_size": 32}
 # The last step of two is the one step again; the longer chain is enough for the designs.
 CHAINS = [
     pytest.param(*system, length, id=f"{name}-{length}")
@@ -52,7 +54,7 @@ def test_trains(task, preset, design):
 
 @pytest.mark.parametrize(("preset", "design", "length"), CHAINS)
 def test_value_and_best_action_are_learned(preset, design, length):
-    agent = SimbaV2(lambda: Chain(length), seed=1, preset=preset, design=design, **TINY, **CHAIN)
+    agent = SimbaV2(lambda: Chain(length), seed=1, preset=preset, design=design, **QUICKLY)
     agent.learn(700)
     assert agent.config.critic.members == 2
     last = np.array([(length - 1) / length, 0.5], np.float32)
@@ -70,7 +72,7 @@ def test_value_and_best_action_are_learned(preset, design, length):
 
 @pytest.mark.parametrize("name", ACTING)
 def test_only_policies_with_entropy_log_it(name):
-    agent = SimbaV2(lambda: Chain(1), preset=name, **TINY, **CHAIN)
+    agent = SimbaV2(lambda: Chain(1), preset=name, **QUICKLY)
     agent.learn(199)
     assert agent.update() is None
     agent.learn(1)

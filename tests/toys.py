@@ -9,7 +9,7 @@ TINY = {
     "actor.width": 16,
     "critic.width": 16,
     "critic.depth": 1,
-    "replay.batch_size": 32,
+    "replay.batch_size": 64,
     "replay.capacity": 5_000,
     "warmup_decisions": 200,
     "learning_rate": "Constant",
