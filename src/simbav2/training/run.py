@@ -102,9 +102,10 @@ def start_or_resume(
         raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
     until = _until(agent, stop_after)
     if summed_up(folder, until):
-        with _alone(folder), damage(folder / "summary.json"):
-            if not _page(folder).exists():
+        if not _page(folder).exists():
+            with _alone(folder):
                 _report(folder)
+        with damage(folder / "summary.json"):
             summary = read_json(folder / "summary.json")
             return {name: summary[name] for name in ("task", "final_return", "final_success", "env_steps")}
     return resume(folder, stop_after, agent.source, callbacks)
