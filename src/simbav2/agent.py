@@ -90,7 +90,7 @@ class SimbaV2:
         self._data: Recorded | None = None
         self._envs = envs
         self._loop: Loop | None = None
-        self._normalizer: Normalizer | None = None
+        self._normalizer: tuple[Statistics, Normalizer] | None = None  # of which statistics
         self._predictions = 0  # random ones
 
     @classmethod
@@ -230,13 +230,12 @@ class SimbaV2:
     def study(self) -> None:
         """Take the statistics of the recorded experience as one's own."""
         self.statistics = self.data.statistics(self.config.num_envs)
-        self._normalizer = None
 
     @property
     def normalizer(self) -> Normalizer:
-        if self._normalizer is None:
-            self._normalizer = self.statistics.normalizer(self.config.rewards)
-        return self._normalizer
+        if self._normalizer is None or self._normalizer[0] is not self.statistics:
+            self._normalizer = self.statistics, self.statistics.normalizer(self.config.rewards)
+        return self._normalizer[1]
 
     @property
     def warming_up(self) -> bool:
@@ -271,12 +270,15 @@ class SimbaV2:
             return self.warmup_rng.uniform(-1, 1, (len(observation), self.task.action_size)).astype(np.float32)
         return self.act(observation, noise=1.0)
 
-    def observe(self, observation: NDArray, action: NDArray, step: Step) -> None:
-        """Take in one decision of every environment."""
+    def observe(self, observation: NDArray) -> None:
+        """Include the observations in the statistics, before acting on them (as the authors' code does)."""
+        self.statistics = self.statistics.with_observation(observation)
+
+    def record(self, observation: NDArray, action: NDArray, step: Step) -> None:
+        """Take in what one decision in every environment led to."""
         assert self.config.discount is not None
         ended = step.terminated | step.truncated
-        self.statistics = self.statistics.observe(observation, step.reward, ended, self.config.discount)
-        self._normalizer = None
+        self.statistics = self.statistics.with_reward(step.reward, ended, self.config.discount)
         self.replay.add(observation, action, step)
         self.decisions += len(observation)
 

@@ -62,8 +62,8 @@ class Hyperspherical:
     input: Shifted | Unshifted | Resized = Shifted()
     scaler: Scaler = Scaler()
     lerp: Scaler = Scaler()
-    head_scaler: Scaler = Scaler()
-    head_bias: bool = False
+    head_scaler: Scaler = Scaler(initial=1.0, scale=1.0)
+    head_bias: bool = True
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class LinearDecay:
     """The learning rate, over all updates of `env_steps`."""
 
     initial: float = 1e-4
-    final: float = 3e-5
+    final: float = 5e-5
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class Schedule:
 @dataclass(frozen=True)
 class Config:
     task: str = ""
-    preset: str = "paper"
+    preset: str = "simbav2"
     design: str | None = None  # the change of the paper's design study that was made to the preset
     seed: int = 0
     env_steps: int = 1_000_000

@@ -9,7 +9,7 @@ from simbav2.cli.parser import AddCommand, print_json
 
 
 def add(command: AddCommand) -> None:
-    parser = command("presets", _run, "show every preset as its difference from `paper`, and the design changes")
+    parser = command("presets", _run, "show every preset as its difference from `simbav2`, and the design changes")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
 
 

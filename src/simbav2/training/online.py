@@ -43,13 +43,16 @@ class Loop:
             self.metrics = agent.update()
             return []
         before = agent.warmup_rng.bit_generator.state
+        statistics = agent.statistics
         try:
+            agent.observe(self.observation)
             action = agent.explore(self.observation)
             step = agent.envs.step(action)
         except BadStep:
             agent.warmup_rng.bit_generator.state = before
+            agent.statistics = statistics
             raise
-        agent.observe(self.observation, action, step)
+        agent.record(self.observation, action, step)
         self.observation = step.observation
         self.metrics = agent.update() or self.metrics
         return [episode for _, episode in self.episodes.observe(step)]
