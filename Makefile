@@ -5,9 +5,9 @@ INSTALLED := .venv/.installed
 TASK ?= dmc/walker-stand
 ARGS ?=
 
-# A dozen short runs; `make report-demo DEMO_PRESETS='paper simba sac'` compares other systems.
+# A dozen short runs; `make report-demo DEMO_PRESETS='simbav2 simba sac'` compares other systems.
 DEMO ?= runs/report-demo
-DEMO_PRESETS ?= paper release quick
+DEMO_PRESETS ?= simbav2 paper quick
 DEMO_TASKS ?= dmc/cartpole-swingup mujoco/Hopper-v4
 DEMO_SEEDS ?= 0 1
 DEMO_ARGS ?= --env-steps 2000 --warmup-decisions 250 --actor.width 16 --critic.width 16 --schedule.log-every 250 \

@@ -22,7 +22,7 @@ def seconds(call) -> float:
 
 
 def main() -> None:
-    for preset in sys.argv[1:] or ("paper", "simba", "sac"):
+    for preset in sys.argv[1:] or ("simbav2", "simba", "sac"):
         for width in (512, 128):
             agent = SimbaV2(TASK, preset=preset, warmup_decisions=300, **{"critic.width": width})
             agent.learn(2 * 302)

@@ -60,7 +60,7 @@ def multiplies(program: Program) -> set[str]:
 
 def main() -> None:
     for width in map(int, sys.argv[1:] or ("512", "128")):
-        program = Program(Case("paper", width, 1, 2))
+        program = Program(Case("simbav2", width, 1, 2))
         names = multiplies(program)
         found = operations(program, dispatches=12 if width > 256 else 60)
         groups: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])

@@ -11,10 +11,10 @@ import numpy as np
 from simbav2.bench import Case, updates
 
 AXES: dict[str, list[tuple[int, Case]]] = {
-    "critic width": [(width, Case("paper", width, 1, 2)) for width in (128, 256, 512, 1024)],
-    "critic depth": [(depth, Case("paper", 512, 1, 2, (("critic.depth", depth),))) for depth in (1, 2, 4, 8)],
-    "batch": [(size, Case("paper", 512, 1, 2, (("replay.batch_size", size),))) for size in (64, 128, 256, 512)],
-    "updates": [(count, Case("paper", 128, 1, count)) for count in (1, 2, 4, 8)],
+    "critic width": [(width, Case("simbav2", width, 1, 2)) for width in (128, 256, 512, 1024)],
+    "critic depth": [(depth, Case("simbav2", 512, 1, 2, (("critic.depth", depth),))) for depth in (1, 2, 4, 8)],
+    "batch": [(size, Case("simbav2", 512, 1, 2, (("replay.batch_size", size),))) for size in (64, 128, 256, 512)],
+    "updates": [(count, Case("simbav2", 128, 1, count)) for count in (1, 2, 4, 8)],
 }
 
 

@@ -18,7 +18,7 @@ def cost(width: int) -> None:
     from simbav2 import SimbaV2
     from simbav2.sweep.choice import measure
 
-    found = measure(SimbaV2("dmc/cheetah-run", preset="paper", **{"critic.width": width}), SEEDS)
+    found = measure(SimbaV2("dmc/cheetah-run", preset="simbav2", **{"critic.width": width}), SEEDS)
     print(1e3 * found.alone, 1e3 * found.together)
 
 

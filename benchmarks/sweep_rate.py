@@ -21,11 +21,11 @@ from simbav2.envs.tasks import SUITES
 CASES = [
     Case(preset, width, critics, 2)
     for preset, width, critics in (
-        ("paper", 128, 1),
-        ("paper", 128, 2),
-        ("paper", 256, 1),
-        ("paper", 512, 1),
-        ("paper", 512, 2),
+        ("simbav2", 128, 1),
+        ("simbav2", 128, 2),
+        ("simbav2", 256, 1),
+        ("simbav2", 512, 1),
+        ("simbav2", 512, 2),
         ("simba", 128, 1),
         ("sac", 256, 2),
     )

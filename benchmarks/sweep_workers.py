@@ -18,7 +18,7 @@ from pathlib import Path
 RUNS = 2
 PLAN = """
 tasks = ["dmc/cheetah-run"]
-presets = ["paper"]
+presets = ["simbav2"]
 seeds = {runs}
 stop_after = {stop_after}
 

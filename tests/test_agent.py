@@ -110,6 +110,17 @@ def test_agents_that_differ_only_in_their_seed_share_their_programs():
     one.learn(1)
 
 
+def test_an_observation_enters_the_statistics_before_it_is_acted_on(monkeypatch):
+    agent = SimbaV2(lambda: Chain(3), **TINY)
+    acted_on, explore = [], agent.explore
+    monkeypatch.setattr(
+        agent, "explore", lambda o: (acted_on.append((o[0], agent.statistics.observation.mean)), explore(o))[1]
+    )
+    agent.learn(1)
+    observation, mean = acted_on[0]
+    np.testing.assert_allclose(mean, observation, rtol=2e-4)  # the start's mean of zero weighs 1e-4 of a sample
+
+
 def test_many_environments_and_fractional_updates():
     agent = SimbaV2(lambda: Chain(3), **TINY, num_envs=4, updates_per_decision=0.5).learn(400)
     assert agent.decisions == 400

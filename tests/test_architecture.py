@@ -91,6 +91,7 @@ ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py", "sweep
 def test_no_variant_is_named_outside_presets_and_its_own_part():
     """Neither a branch on a preset or a design, nor a part outside its home."""
     systems = {*presets.PRESETS, *(name.replace("-", "_") for name in presets.PRESETS)}
+    systems.remove("simbav2")  # also the name of the package
     checked = 0
     for file in ROOT.rglob("*.py"):
         place = file.relative_to(ROOT).as_posix()

@@ -60,7 +60,7 @@ def test_command_prints_its_facts_as_json(measured, monkeypatch, capsys):
 def test_plans_hold_the_cases_of_the_paper():
     assert {(case.preset, case.width, case.critics, case.updates) for case in bench.FULL.cases} == {
         (preset, width, critics, updates)
-        for preset in ("paper", "simba", "sac")
+        for preset in ("simbav2", "simba", "sac")
         for width in (512, 128)
         for critics in (1, 2)
         for updates in (1, 2, 8)

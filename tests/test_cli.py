@@ -54,11 +54,12 @@ def test_tasks_as_json_and_as_a_table(capsys):
     assert "mujoco/Humanoid-v4" in capsys.readouterr().out
 
 
-def test_presets_show_their_difference_from_paper(capsys):
+def test_presets_show_their_difference_from_the_default(capsys):
     assert main(["presets", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert list(shown) == list(presets.PRESETS)
-    assert shown["paper"]["differs"] == {}
+    assert shown["simbav2"]["differs"] == {}
+    assert shown["release"]["differs"] == {"updates_per_decision": None}
     assert shown["quick"]["differs"]["critic.width"] == 64
     assert "".join(shown["paper"]["designs"]) == "abcdefghijklm"
     assert "".join(shown["sac"]["designs"]) == "h"

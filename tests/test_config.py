@@ -113,17 +113,24 @@ def test_damaged_json_is_refused(damage):
 
 
 def test_release_differs_from_paper_where_the_sources_do():
-    changed = set(presets.difference(presets.release))
+    changed = set(presets.difference(presets.release, presets.paper))
     heads = ("head_scaler.initial", "head_scaler.scale", "head_bias")
     assert changed == {"updates_per_decision", "learning_rate.final"} | {
         f"{network}.architecture.{name}" for network in ("actor", "critic") for name in heads
     }
 
 
-def test_every_preset_is_its_difference_from_paper():
+def test_the_default_is_the_released_networks_with_two_updates_everywhere():
+    assert presets.DEFAULT == Config().preset == "simbav2"
+    assert set(presets.difference(presets.release)) == {"updates_per_decision"}
+    for task in tasks():
+        assert presets.preset("simbav2").resolve(task).updates_per_decision == 2
+
+
+def test_every_preset_is_its_difference_from_the_default():
     for name, preset in presets.PRESETS.items():
         rebuilt = override(
-            presets.paper, {key: new for key, (_, new) in presets.difference(preset.config).items()}
+            presets.simbav2, {key: new for key, (_, new) in presets.difference(preset.config).items()}
         )
         assert rebuilt == preset.config, name
 

@@ -105,7 +105,8 @@ def test_statistics_are_those_of_one_ordered_pass(tmp_path):
     for episode in episodes:
         for row, reward in enumerate(episode.reward):
             over = np.array([row == len(episode.reward) - 1])
-            expected = expected.observe(episode.observation[row][None], np.array([reward]), over, 0.97)
+            expected = expected.with_observation(episode.observation[row][None])
+            expected = expected.with_reward(np.array([reward]), over, 0.97)
     np.testing.assert_allclose(found.observation.mean, expected.observation.mean, rtol=1e-12)
     np.testing.assert_allclose(found.observation.variance, expected.observation.variance, rtol=1e-12)
     np.testing.assert_allclose(found.returns.moments.variance, expected.returns.moments.variance, rtol=1e-12)

@@ -138,14 +138,13 @@ def test_a_run_writes_measures_at_their_interval_and_in_its_summary(tmp_path):
 
 
 def _sizes(env: Chain):
-    config = override(presets.preset("release"), {**TINY, "critic.members": 2})
+    config = override(presets.preset("simbav2"), {**TINY, "critic.members": 2})
     return config, env.observation_space.shape[0], env.action_space.shape[0]
 
 
 def test_resets_start_networks_anew_and_keep_replay_and_statistics(tmp_path):
-    plain = SimbaV2(lambda: Chain(2), **SETTINGS)
+    plain = SimbaV2(lambda: Chain(2), **SETTINGS, updates_per_decision=1)
     reset = SimbaV2(lambda: Chain(2), **SETTINGS, reset_every=500, updates_per_decision=1)
-    assert plain.config.updates_per_decision == 1
     plain.learn(200 + 499)
     reset.learn(200 + 499)
     assert reset.resets == 0
@@ -155,7 +154,7 @@ def test_resets_start_networks_anew_and_keep_replay_and_statistics(tmp_path):
     assert int(reset.state.actor.optimizer.count) == int(reset.state.critic.optimizer.count) == 1
     assert (len(reset.replay), reset.decisions) == (700, 700)
     assert reset.statistics.observation.weight > 699
-    run.start(SimbaV2(lambda: Chain(2), **SETTINGS, reset_every=300), tmp_path / "run")
+    run.start(SimbaV2(lambda: Chain(2), **SETTINGS, reset_every=300, updates_per_decision=1), tmp_path / "run")
     counted = [line["resets"] for line in metrics(tmp_path / "run") if "resets" in line]
     assert counted[0] == 0
     assert counted[-1] == 2

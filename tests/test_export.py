@@ -36,7 +36,7 @@ def agent():
     agent = SimbaV2(Lopsided, **TINY)
     rng = np.random.default_rng(0)
     for _ in range(10):
-        agent.statistics = agent.statistics.observe(rng.normal(7, 3, (1, 3)), np.ones(1), np.zeros(1, bool), 0.9)
+        agent.statistics = agent.statistics.with_observation(rng.normal(7, 3, (1, 3)))
     return agent
 
 

@@ -34,8 +34,8 @@ def test_a_design_changes_what_it_claims_and_nothing_else(design):
     for name, value in CHANGES[design].items():
         of_networks = name.startswith("architecture.")
         expected |= {f"{net}.{name}": value for net in ("actor", "critic")} if of_networks else {name: value}
-    changed = presets.difference(presets.preset("paper", design))
-    assert {name: after for name, (_, after) in changed.items() if name != "preset"} == expected
+    changed = presets.difference(presets.preset("paper", design), presets.preset("paper"))
+    assert {name: after for name, (_, after) in changed.items()} == expected
 
 
 def outputs(design: str | None) -> tuple[np.ndarray, np.ndarray]:
@@ -73,12 +73,14 @@ def test_a_design_keeps_the_rest_of_its_preset():
     assert (config.preset, config.design) == ("release", "j")
 
 
-def test_simba_plus_is_simba_with_the_critic_and_rewards_of_simbav2():
+def test_simba_plus_is_simba_with_the_critic_rewards_and_learning_rate_of_simbav2():
     differs = presets.difference(presets.preset("simba-plus"), presets.preset("simba"))
     assert set(differs) == {
         *("preset", "value", "value.low", "value.high", "value.atoms"),
         *("rewards", "rewards.bound", "rewards.epsilon"),
+        *("learning_rate", "learning_rate.initial", "learning_rate.final"),
     }
+    assert presets.simba_plus.learning_rate == presets.simbav2.learning_rate
 
 
 @pytest.mark.parametrize("name", ["ddpg-simbav2", "ddpg-simba", "ddpg-mlp"])

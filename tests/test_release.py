@@ -55,7 +55,8 @@ def test_the_statistics_follow_the_authors_trace(agent, golden):
         returns = statistics.returns._replace(running=statistics.returns.running * ~ended)
         statistics = statistics._replace(returns=returns)
         observation = golden["trace_obs"][step][None]
-        statistics = statistics.observe(observation, np.array([reward]), np.array([False]), discount)
+        statistics = statistics.with_observation(observation)
+        statistics = statistics.with_reward(np.array([reward]), np.array([False]), discount)
         scale = statistics.returns.scale(agent.config.rewards)
         np.testing.assert_allclose(scale, golden["trace_den"][step], **near)
     np.testing.assert_allclose(statistics.observation.mean, agent.statistics.observation.mean, **near)

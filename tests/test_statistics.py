@@ -84,7 +84,7 @@ def test_normalizer_centres_and_scales():
     data = np.random.default_rng(1).normal(100.0, 0.1, (5_000, 3)).astype(np.float32)
     statistics = Statistics.start(3, 1)
     for row in data:
-        statistics = statistics.observe(row[None], np.zeros(1), np.zeros(1, bool), 0.99)
+        statistics = statistics.with_observation(row[None])
     normalized = statistics.normalizer(RewardScaling()).observation(data)
     np.testing.assert_allclose(normalized.mean(axis=0), 0.0, atol=1e-2)
     # The start value (mean 0, weight 1e-4) still widens the variance by 100^2 * 1e-4 / 5000.

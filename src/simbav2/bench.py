@@ -70,7 +70,7 @@ class Plan(NamedTuple):
 FULL = Plan(
     cases=[
         Case(preset, width, critics, updates)
-        for preset in ("paper", "simba", "sac")
+        for preset in ("simbav2", "simba", "sac")
         for width in (512, 128)
         for critics in (1, 2)
         for updates in (1, 2, 8)
@@ -79,7 +79,9 @@ FULL = Plan(
     loops={512: 50, 128: 300},
 )
 QUICK = Plan(
-    cases=[case for case in FULL.cases if case.updates == 2 and (case.preset == "paper" or case[1:3] == (128, 1))],
+    cases=[
+        case for case in FULL.cases if case.updates == 2 and (case.preset == "simbav2" or case[1:3] == (128, 1))
+    ],
     rounds=3,
     loops={512: 10, 128: 50},
 )
@@ -220,9 +222,9 @@ class Stopwatch:
 
 
 def trained_a_little(width: int) -> tuple[SimbaV2, Loop]:
-    """An agent of the preset `paper` past its warm-up, with everything compiled."""
+    """An agent of the preset `simbav2` past its warm-up, with everything compiled."""
     settings: dict[str, Any] = {"critic.width": width, "warmup_decisions": 300}
-    agent = SimbaV2(TASK.id, preset="paper", **settings)
+    agent = SimbaV2(TASK.id, preset="simbav2", **settings)
     loop = Loop(agent)
     for _ in range(303):
         loop.step()
