@@ -53,7 +53,8 @@ def main() -> None:
         took.append(time.perf_counter() - began)
     decision = statistics.median(took)
     schedule = agent.config.schedule
-    between = round(min(60 * schedule.checkpoint_minutes / decision, schedule.checkpoint_every))
+    minutes = schedule.checkpoint_minutes or float("inf")
+    between = round(min(60 * minutes / decision, schedule.checkpoint_every))
     with tempfile.TemporaryDirectory(dir=".") as scratch:
         kept = History(Path(scratch), schedule)
         (Path(scratch) / "checkpoints").mkdir()

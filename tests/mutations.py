@@ -203,6 +203,8 @@ def forge_state(run: Path, rng: Rng) -> None:
         (["warmup_rng"], 7),
         (["warmup_rng", "bit_generator"], "os.system"),
         (["replay_rng", "state"], []),
+        (["replay_steps"], 10**15),
+        (["replay_steps"], None),
         (["loop", "lengths"], [10**9]),
         (["loop", "lengths"], [-1]),
         (["loop", "episodes"], [1, 2, 3]),

@@ -1,6 +1,7 @@
 """The shape of the package: who may import whom."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import simbav2
@@ -57,6 +58,35 @@ def test_imports_point_one_way():
         for module in imports(file):
             if module.startswith("simbav2.") and layer(module) in LAYERS:
                 assert LAYERS.index(layer(module)) <= LAYERS.index(own), f"{file.name} imports {module}"
+
+
+# What Python has on POSIX systems alone: Windows must be able to import every module.
+POSIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+POSIX_NAMES = {
+    *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2"),
+    *("fork", "getuid", "killpg", "pread", "pwrite", "sched_getaffinity", "sysconf"),
+}
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """All of a module but the bodies of its functions."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from run_at_import(child)
+
+
+def test_every_module_can_be_imported_on_windows():
+    for file in ROOT.rglob("*.py"):
+        for node in run_at_import(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                assert not {name.name for name in node.names} & POSIX_MODULES, file
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module not in POSIX_MODULES, file
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert node.value.id not in ("os", "signal") or node.attr not in POSIX_NAMES, (
+                    f"{file}: {node.attr}"
+                )
 
 
 def test_only_networks_know_the_neural_library():

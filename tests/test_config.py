@@ -53,10 +53,28 @@ def test_derived_numbers():
 
 @pytest.mark.parametrize(
     ("ratio", "num_envs", "rhythm"),
-    [(2, 1, (2, 1)), (0.5, 1, (1, 2)), (1.5, 1, (3, 2)), (2, 4, (8, 1)), (0.1, 4, (2, 5))],
+    [
+        *((2, 1, (2, 1)), (0.5, 1, (1, 2)), (1.5, 1, (3, 2)), (2, 4, (8, 1)), (0.1, 4, (2, 5))),
+        # Below one in a thousand, and so with many environments.
+        *(
+            (1 / 4_000, 1, (1, 4_000)),
+            (0.0007, 1, (7, 10_000)),
+            (1 / 4_000, 100, (1, 40)),
+            (0.0003, 5, (3, 2_000)),
+        ),
+    ],
 )
 def test_fractional_updates_keep_one_dispatch_size(ratio, num_envs, rhythm):
     assert replace(Config(), updates_per_decision=ratio, num_envs=num_envs).rhythm == rhythm
+
+
+def test_a_run_too_short_for_its_first_update_is_refused():
+    walker = BY_ID["dmc/walker-walk"]
+    assert Config(updates_per_decision=1 / 500_000).resolve(walker).rhythm == (1, 500_000)
+    with pytest.raises(InputError, match="first update comes after 600,000 decisions, and the run has 500,000"):
+        Config(updates_per_decision=1 / 600_000).resolve(walker)
+    # Four environments decide once each: that is a step, and enough for the updates after it.
+    Config(num_envs=4, env_steps=2).resolve(walker)
 
 
 def test_overrides_take_text_and_values():

@@ -53,6 +53,34 @@ def test_a_minari_data_set_becomes_its_transitions(pendulum):
     assert make_agent(pendulum).config.task == "Pendulum-v1"
 
 
+class Lopsided(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gym.spaces.Box(np.float32([-1.0, -0.8]), np.float32([-0.3, -0.6]))
+
+
+def test_actions_on_asymmetric_bounds_are_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    low, high = Lopsided.action_space.low, Lopsided.action_space.high
+
+    def write(name, actions):
+        buffer = minari.data_collector.EpisodeBuffer(
+            observations=np.zeros((len(actions) + 1, 3), np.float32),
+            actions=actions,
+            rewards=np.zeros(len(actions)),
+            terminations=np.zeros(len(actions), bool),
+            truncations=np.arange(len(actions)) == len(actions) - 1,
+            infos={},
+        )
+        spaces = {"action_space": gym.spaces.Box(low, high), "observation_space": Lopsided.observation_space}
+        minari.create_dataset_from_buffers(dataset_id=f"test/{name}-v0", buffer=[buffer], **spaces)
+        with recorded.opened(Data(source=f"minari/test/{name}-v0", transitions=1)) as source:
+            return recorded.read(source, 0.5).replay.action[: len(actions)]
+
+    np.testing.assert_array_equal(write("bounds", np.stack([low, high])), [[-1, -1], [1, 1]])
+    with pytest.raises(InputError, match=r"row 1 is outside \[-1, 1\]"):
+        write("outside", np.stack([low, high * np.float32(0.99)]))
+
+
 def test_one_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     with pytest.raises(InputError, match="simbav2 offline minari/none/such-v0 --download"):

@@ -220,9 +220,11 @@ def test_keep(tmp_path):
 
 
 def test_minutes_bring_checkpoints_too(tmp_path):
-    given = {"schedule.checkpoint_every": 10**6, "schedule.checkpoint_minutes": 0, "schedule.keep": 1_000}
+    given = {"schedule.checkpoint_every": 10**6, "schedule.checkpoint_minutes": 1e-9, "schedule.keep": 1_000}
     folder = honest_run(tmp_path / "run", **given, env_steps=50)
     assert len(history.checkpoints(folder)) == 50
+    off = honest_run(tmp_path / "off", **{**given, "schedule.checkpoint_minutes": 0}, env_steps=50)
+    assert [int(path.name) for path in history.checkpoints(off)] == [50]  # the end of the run
 
 
 def test_a_checkpoint_writes_only_what_is_new(tmp_path):

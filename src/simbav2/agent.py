@@ -181,9 +181,20 @@ class SimbaV2:
     def envs(self) -> Envs:
         """The environments trained on, made when first needed."""
         if self._envs is None:
-            config = self.config
-            self._envs = make_vector_env(self.source, config.seed, config.num_envs, config.action_repeat)
+            self._envs = self._make_envs(self.config.seed)
         return self._envs
+
+    def _make_envs(self, seed: int) -> Envs:
+        config, task = self.config, self.task
+        envs = make_vector_env(self.source, seed, config.num_envs, config.action_repeat)
+        expected, found = (task.observation_size, task.action_size), (envs.observation_size, envs.action_size)
+        if found != expected:
+            envs.close()
+            raise InputError(
+                f"the agent learned {task.id}, with {expected[0]} observations and {expected[1]} actions; "
+                f"{envs.task.id} has {found[0]} and {found[1]}: give an environment of the same sizes"
+            )
+        return envs
 
     def make_evaluation_envs(self, seed: int | None = None) -> Envs:
         """Environments of the same kind that training never touches."""
@@ -192,9 +203,7 @@ class SimbaV2:
                 f"{self.source} is one environment and is trained on; evaluation needs one of its own: "
                 "give the agent a callable that makes it, or a registered id"
             )
-        config = self.config
-        seed = self.evaluation_seed if seed is None else seed
-        return make_vector_env(self.source, seed, config.num_envs, config.action_repeat)
+        return self._make_envs(self.evaluation_seed if seed is None else seed)
 
     @property
     def evaluation_seed(self) -> int:
@@ -282,17 +291,24 @@ class SimbaV2:
         self.replay.add(observation, action, step)
         self.decisions += len(observation)
 
-    def abandon_episodes(self) -> NDArray:
-        """Start new episodes in place of those under way; returns their first observations."""
+    def begin_episodes(self) -> NDArray:
+        """Start an episode in every environment; returns their first observations.
+
+        Of episodes before, in the replay or in loaded statistics, nothing carries over.
+        """
         self.replay.cut()
         returns = self.statistics.returns
         self.statistics = self.statistics._replace(
             returns=returns._replace(running=np.zeros_like(returns.running))
         )
-        self.envs.episodes = [number + 1 for number in self.envs.episodes]
         observation = self.envs.reset()
         self.replay.head[:] = observation
         return observation
+
+    def abandon_episodes(self) -> NDArray:
+        """Start new episodes in place of those under way; returns their first observations."""
+        self.envs.episodes = [number + 1 for number in self.envs.episodes]
+        return self.begin_episodes()
 
     def update(self) -> dict[str, Any] | None:
         """The updates due now, if any: the next on recorded data, or those after the latest decision.

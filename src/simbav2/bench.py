@@ -7,7 +7,6 @@ the traced program alone; all else an update does counts as loss.
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -360,8 +359,16 @@ def run(plan: Plan = FULL) -> dict[str, Any]:
         "replay_bytes_per_transition": replay_bytes(),
         "import_seconds": _process_seconds("-c", "import simbav2"),
         "help_seconds": _process_seconds("-m", "simbav2", "--help"),
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_memory_mb": _peak_memory_mb(),
     }
+
+
+def _peak_memory_mb() -> float:
+    if sys.platform == "win32":
+        return float("nan")
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def table(result: dict[str, Any]) -> str:

@@ -230,7 +230,7 @@ class Schedule:
     evaluation_episodes: int = 10
     checkpoint_every: int = 50_000
     measure_every: int = 1_000  # norms and the like, with the log that follows
-    checkpoint_minutes: float = 10.0  # at the latest this long after the last
+    checkpoint_minutes: float = 10.0  # at the latest this long after the last; 0: by steps alone
     keep: int = 2  # checkpoints; the one before the newest serves should that be damaged
 
 
@@ -273,7 +273,7 @@ class Config:
         """The same run with every open field filled in from the facts of its task."""
         repeat = self.action_repeat or task.action_repeat
         members = self.critic.members or (2 if task.fails else 1)
-        return replace(
+        resolved = replace(
             self,
             task=task.id,
             action_repeat=repeat,
@@ -281,13 +281,22 @@ class Config:
             discount=self.discount or heuristic_discount(task.episode_length, repeat),
             critic=replace(self.critic, members=members),
         )
+        (_, every), steps = resolved.rhythm, -(-resolved.decisions // self.num_envs)
+        if 0 < steps < every:
+            raise InputError(
+                f"updates_per_decision is {resolved.updates_per_decision:g}: the first update comes after "
+                f"{every * self.num_envs:,} decisions, and the run has {resolved.decisions:,}; raise one of them"
+            )
+        return resolved
 
     @property
     def rhythm(self) -> tuple[int, int]:
         """(K, q): K updates in one dispatch after every q steps of the vector environment."""
         assert self.updates_per_decision is not None
-        ratio = Fraction(self.updates_per_decision).limit_denominator(1000) * self.num_envs
-        return ratio.numerator, ratio.denominator
+        ratio = Fraction(self.updates_per_decision) * self.num_envs
+        if ratio < 1:  # then steps per update are rounded: the other way, a small ratio would become zero
+            return (1 / ratio).limit_denominator(1000).as_integer_ratio()[::-1]
+        return ratio.limit_denominator(1000).as_integer_ratio()
 
     @property
     def imitates(self) -> bool:

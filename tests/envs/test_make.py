@@ -8,6 +8,7 @@ from gymnasium.wrappers import TimeLimit
 
 from simbav2.envs import rendering
 from simbav2.envs.make import describe, make_env
+from simbav2.envs.spaces import UnitActions
 from simbav2.errors import InputError
 
 
@@ -42,11 +43,11 @@ class Sensors(Counter):
     def __init__(self):
         super().__init__()
         place = Dict({"y": Box(0, 1, (1,)), "x": Box(0, 1, (1,), np.float64)})
-        self.observation_space = Dict({"picture": Box(0, 255, (2, 2), np.uint8), "goal": place})
+        self.observation_space = Dict({"table": Box(0, 255, (2, 2), np.float32), "goal": place})
 
     def observe(self):
-        picture = np.array([[1, 2], [3, 4]], np.uint8)
-        return {"picture": picture, "goal": {"x": np.array([0.25]), "y": np.array([0.5], np.float32)}}
+        table = np.array([[1, 2], [3, 4]], np.float32)
+        return {"table": table, "goal": {"x": np.array([0.25]), "y": np.array([0.5], np.float32)}}
 
 
 def test_actions_are_rescaled_to_the_bounds_and_clipped():
@@ -137,6 +138,28 @@ def test_dict_observations_are_flattened_in_gymnasiums_order():
     assert observation in env.observation_space
 
 
+def test_tables_and_lists_of_bytes_are_no_images():
+    for space in (Box(-1, 1, (2, 3)), Box(0, 255, (7,), np.uint8), Box(0, 3, (4, 4), np.uint8)):
+        assert make_env(Counter(observations=space)).observation_space.shape == (space.sample().size,)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_actions_on_asymmetric_bounds_are_on_the_cube(kind):
+    rng = np.random.default_rng(0)
+    low = rng.uniform(-3, 3, 1_000).astype(kind)
+    high = (low + rng.uniform(0.01, 3, 1_000)).astype(kind)
+    units = UnitActions(Box(low, high, dtype=kind), "toy")
+    for sign, bound in ((-1, low), (1, high)):
+        on_bound = np.full((1, 1_000), sign, np.float32)
+        np.testing.assert_array_equal(units.from_environment(bound[None]), on_bound)
+        # Stored as float32, a bound may lie on either side of itself.
+        stored = units.from_environment(bound.astype(np.float32)[None])
+        np.testing.assert_allclose(stored, on_bound, atol=1e-4)
+        assert np.abs(stored).max() == 1
+    # What is truly outside stays outside, to be refused.
+    assert (units.from_environment((high + 1e-4 * (high - low) + 1e-5)[None]) > 1).all()
+
+
 def test_an_observation_is_not_a_view_of_the_environments_own():
     class Reuses(Counter):
         buffer = np.zeros(2, np.float32)
@@ -190,6 +213,12 @@ def test_facts_of_a_task_keep_all_but_the_action_repeat():
             Counter(observations=Dict({"a": Discrete(3)})),
             "observations of .*Counter.* are Dict.*Dict of Boxes",
         ),
+        (
+            Counter(observations=Box(0, 1, (64, 64, 3))),
+            r"hold an image, .*\(64, 64, 3\).*no convolutional encoder",
+        ),
+        (Counter(observations=Box(0, 255, (84, 84), np.uint8)), "hold an image, .*FlattenObservation"),
+        (Counter(observations=Dict({"camera": Box(0, 255, (8, 8), np.uint8)})), "hold an image"),
         ("dmc/walker-wlak", "unknown task 'dmc/walker-wlak'.*did you mean 'dmc/walker-walk'"),
         ("hbench/no-such-thing", "unknown task 'hbench/no-such-thing'"),
         ("walker-walk", "neither a task nor a Gymnasium id; did you mean 'dmc/walker-walk'"),

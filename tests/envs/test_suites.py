@@ -100,7 +100,9 @@ def test_a_seed_starts_the_episode_that_the_suite_starts_with_it(task):
         for action in actions.astype(np.float64):
             center, reach = (spec.maximum + spec.minimum) / 2, (spec.maximum - spec.minimum) / 2
             timesteps.append(control.step(center + reach * action))
-    expected = [np.concatenate([np.ravel(part) for part in step.observation.values()]) for step in timesteps]
+    expected = [
+        np.concatenate([np.ravel(part) for _, part in sorted(step.observation.items())]) for step in timesteps
+    ]
     np.testing.assert_array_equal(observations, np.array(expected, np.float32))
     np.testing.assert_array_equal(rewards, [step.reward for step in timesteps[1:]])
 

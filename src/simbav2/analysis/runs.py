@@ -165,6 +165,8 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
         raise InputError(f"{folder} is no folder; expected a run folder")
     config = _read_json(folder / "config.json", CONFIG)
     versions = config.pop("versions")
+    if order := config.pop("observation_order", None):  # of the environment's version, so to speak
+        versions["observation_order"] = order
     given, stop_after = config.pop("settings", {}), config.pop("stop_after", None)
     environment = config.pop("environment", {})
     for name, part in (("settings", given), ("environment", environment)):

@@ -31,7 +31,9 @@ CAMERAS = {"quadruped": "y"}  # elsewhere the first camera shows the body; there
 
 
 class ControlSuite(gym.Env):
-    """One task of the suite. Observations are flattened in the suite's own order; nothing limits the time.
+    """One task of the suite. Observations are flattened with their keys sorted by name; nothing limits the time.
+
+    The authors' code sorts them, too (Gymnasium's `Dict` does), so their checkpoints see what they learned from.
 
     `reset(seed=s)` starts the very episode that `suite.load(..., task_kwargs={"random": s})` starts with.
     """
@@ -92,4 +94,4 @@ def build(task: Task, render_mode: str | None) -> gym.Env:
 
 
 def _flatten(observation: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    return np.concatenate([np.ravel(part) for part in observation.values()])
+    return np.concatenate([np.ravel(observation[key]) for key in sorted(observation)])

@@ -38,17 +38,29 @@ class UnitActions:
         return np.minimum(np.maximum(self.center + self.reach * shaped, self.low), self.high)
 
     def from_environment(self, action: NDArray[Any]) -> NDArray[np.float32]:
-        """The other way: a batch of the environment's own actions as [N, A], in the cube where it allows them."""
-        cube = (np.asarray(action, np.float64) - self.center) / self.reach
+        """The other way: a batch of the environment's own actions as [N, A], in the cube where it allows them.
+
+        An action that exceeds a bound by no more than float32 rounds is on the bound.
+        """
+        own, low, high = (np.asarray(array, np.float64) for array in (action, self.low, self.high))
+        rounding = np.spacing(np.maximum(np.abs(low), np.abs(high)).astype(np.float32))
+        allowed = np.clip(own, low, high)
+        own = np.where(np.abs(own - allowed) <= rounding, allowed, own)
+        cube = (own - (high / 2 + low / 2)) / (high / 2 - low / 2)
         return cube.reshape(len(cube), -1).astype(np.float32)
 
 
 class FlatObservations:
-    """A Box of any shape, or a Dict of them (in Gymnasium's order), as one float32 vector."""
+    """A Box that is no image, or a Dict of them (in Gymnasium's order), as one float32 vector."""
 
     def __init__(self, space: Space, owner: object) -> None:
         if not _boxes_only(space):
             raise InputError(f"the observations of {owner} are {space}; expected a Box or a Dict of Boxes")
+        if image := _image(space):
+            raise InputError(
+                f"the observations of {owner} hold an image, {image}; the agent takes vectors and has no "
+                "convolutional encoder: give it features, or flatten it with gymnasium.wrappers.FlattenObservation"
+            )
         self._space = space
         flat = spaces.flatten_space(space)
         assert isinstance(flat, spaces.Box)
@@ -66,6 +78,15 @@ def _boxes_only(space: Space) -> bool:
     if isinstance(space, spaces.Dict):
         return len(space) > 0 and all(_boxes_only(part) for part in space.values())
     return isinstance(space, spaces.Box)
+
+
+def _image(space: Space) -> spaces.Box | None:
+    """The first part that is an image: three axes or more, or rows of bytes. Small tables of floats are none."""
+    if isinstance(space, spaces.Dict):
+        return next(filter(None, map(_image, space.values())), None)
+    assert isinstance(space, spaces.Box)
+    axes, pixels = len(space.shape), space.dtype == np.uint8 and space.high.max(initial=0) == 255
+    return space if axes >= 3 or (axes == 2 and pixels) else None
 
 
 def _flatten(space: Space, observation: Any, batch: tuple[int, ...]) -> NDArray[np.float32]:

@@ -38,6 +38,15 @@ class Task:
         """What stands behind the slash in the id."""
         return self.id.partition("/")[2]
 
+    @property
+    def observation_order(self) -> str | None:
+        """What a checkpoint notes about its observations, so that one made with another order is not taken for it.
+
+        "sorted": by key. Before, these domains of dm_control had the suite's own order; the others have one order.
+        """
+        domain = self.name.partition("-")[0]
+        return "sorted" if self.family == "dmc" and domain in _SORTED_DOMAINS else None
+
     def normalized(self, score: float) -> float | None:
         """0 for a random policy, 1 for the reference."""
         if self.random_score is None or self.reference_score is None:
@@ -45,6 +54,7 @@ class Task:
         return (score - self.random_score) / (self.reference_score - self.random_score)
 
 
+_SORTED_DOMAINS = ("dog", "finger", "fish", "hopper", "humanoid", "quadruped", "walker")
 SUITES = ("mujoco", "dmc-easy", "dmc-hard", "myosuite", "hbench")
 FAMILIES = ("mujoco", "dmc", "myosuite", "hbench")
 

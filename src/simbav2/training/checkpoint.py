@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 LEARNER, STATISTICS, STATE, CONFIG = "learner.safetensors", "statistics.safetensors", "state.json", "config.json"
 NEWEST = "newest.safetensors"  # the newest step of the replay
+ORDER = "observation_order"
 AGENT = (LEARNER, STATISTICS, STATE, CONFIG)
 Tree = TypeVar("Tree")
 
@@ -59,6 +61,7 @@ def description(config: Config, task: Task) -> dict[str, Any]:
         **to_json(config),
         "settings": given(config, task),
         "environment": dataclasses.asdict(task),
+        ORDER: task.observation_order,
         "versions": versions(),
     }
 
@@ -96,6 +99,7 @@ def save(agent: SimbaV2, folder: Path, loop: Loop | None = None, replay: tuple[S
         }
         if loop is not None:
             state["loop"] = loop.snapshot()
+            state["replay_steps"] = agent.replay.added  # fewer than decided where a run began with a loaded agent
             files[NEWEST] = experience.write_newest(agent.replay, beside / NEWEST)
         files[STATE] = write_json(beside / STATE, state)
         manifest.write(beside, Manifest(files, replay))
@@ -125,9 +129,13 @@ def load_run(folder: Path, replay_folder: Path, env: Any = None) -> tuple[SimbaV
         check(replay_folder / segment.name, segment.sum)
     config, task = read_description(folder / CONFIG)
     agent = _load(folder, config, task, env)
-    added = agent.decisions // config.num_envs
+    state = read_json(folder / STATE)
     with damage(folder / STATE):
-        snapshot = _snapshot(read_json(folder / STATE)["loop"], config.num_envs, added)
+        if int(folder.name) != agent.env_steps:
+            raise ValueError(f"its steps are {agent.env_steps:,}, the folder is of {int(folder.name):,}")
+        # Checkpoints without the field are of runs that began with a new agent.
+        added = _count(state.get("replay_steps", agent.decisions // config.num_envs))
+        snapshot = _snapshot(state["loop"], config.num_envs, added)
     with damage(folder / CONFIG):
         replay = agent.replay
     experience.restore(replay, added, found.replay, replay_folder, folder / NEWEST)
@@ -137,7 +145,7 @@ def load_run(folder: Path, replay_folder: Path, env: Any = None) -> tuple[SimbaV
 def read_description(path: Path) -> tuple[Config, Task]:
     """The config and the task that `description` wrote."""
     data = read_json(path)
-    for name in ("settings", "versions", "stop_after"):
+    for name in ("settings", "versions", "stop_after", ORDER):
         data.pop(name, None)
     with damage(path):
         task = _task(data.pop("environment"))
@@ -151,12 +159,17 @@ def source(task: Task, env: Any = None) -> Any:
     """Where environments come from: `env`, else the saved id, unless that would import a module of its choice."""
     if env is not None or ":" not in task.id:
         return task.id if env is None else env
+    return _refusing(
+        f"{task.id!r} names a module to import, which a saved file must not decide; give the environment "
+        f"(`env=`, or `simbav2 train {task.id} ... --auto-resume`)"
+    )
+
+
+def _refusing(reason: str) -> Callable[[], gym.Env]:
+    """In the place of an environment that must not be made: the agent can act and be exported, but not more."""
 
     def refuse() -> gym.Env:
-        raise InputError(
-            f"{task.id!r} names a module to import, which a saved file must not decide; give the environment "
-            f"(`env=`, or `simbav2 train {task.id} ... --auto-resume`)"
-        )
+        raise InputError(reason)
 
     return refuse
 
@@ -171,6 +184,11 @@ def _load(folder: Path, config: Config, task: Task, env: Any) -> SimbaV2:
     arrays = read_arrays(folder / LEARNER, specs(_paths(expected)))
     with damage(folder / CONFIG):
         agent = SimbaV2.from_config(config, task, source(task, env))
+    if env in (None, task.id) and read_json(folder / CONFIG).get(ORDER) != task.observation_order:
+        agent.source = _refusing(
+            f"{folder} learned {task.id} with observations in dm_control's own order; now they are sorted by key: "
+            "train it again, or give `env=` an environment of the old order"
+        )
     agent.state = jax.tree.map(jax.device_put, _fill(agent.state, arrays))
     agent.statistics = _read_statistics(agent.statistics, folder / STATISTICS)
     state = read_json(folder / STATE)
@@ -181,6 +199,8 @@ def _load(folder: Path, config: Config, task: Task, env: Any) -> SimbaV2:
             raise ValueError(f"{agent.decisions} decisions of {config.num_envs} environments")
         agent.warmup_rng.bit_generator.state = state["warmup_rng"]
         agent.replay_rng.bit_generator.state = state["replay_rng"]
+    if env is not None:
+        agent.envs  # noqa: B018  made now: one that does not fit is refused here, not in the first step
     return agent
 
 

@@ -50,7 +50,8 @@ def experience(run: Path, env_steps: int | None = None) -> Iterator[Episode]:
         raise InputError(f"{run} learned from data itself; expected a run of `simbav2 train`")
     replay, last = agent.replay, agent.replay.added
     if env_steps is not None:
-        last = min(last, env_steps // (agent.config.action_repeat or 1) // agent.config.num_envs)
+        later = agent.decisions - env_steps // (agent.config.action_repeat or 1)
+        last -= max(0, -(-later // agent.config.num_envs))
     if last <= replay.oldest:
         raise InputError(f"the replay of {run} holds none of its first {env_steps:,} steps any more")
     return _episodes(replay, replay.oldest, last)

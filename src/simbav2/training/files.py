@@ -136,7 +136,10 @@ def append(path: Path, text: str) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    windows = os.name == "nt"
+    if windows and path.is_dir():
+        return  # a folder cannot be opened there
+    descriptor = os.open(path, os.O_RDWR if windows else os.O_RDONLY)  # only what may be written is synced there
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -77,7 +77,8 @@ class History:
     def due(self, before: int, now: int) -> bool:
         """Whether a checkpoint belongs between these steps, or the last is too long ago."""
         every, minutes = self.schedule.checkpoint_every, self.schedule.checkpoint_minutes
-        return now // every > before // every or time.monotonic() - self._at >= 60 * minutes
+        late = minutes > 0 and time.monotonic() - self._at >= 60 * minutes
+        return now // every > before // every or late
 
     def save(self, agent: SimbaV2, loop: Loop) -> Path | None:
         """Where the checkpoint is now; None where this step has one already."""

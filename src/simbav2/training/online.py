@@ -70,9 +70,7 @@ class Loop:
     def _begin(self) -> NDArray:
         if self.agent.offline:
             self.agent.study()
-        observation = self.agent.envs.reset()
-        self.agent.replay.head[:] = observation
-        return observation
+        return self.agent.begin_episodes()
 
     def _restore(self, snapshot: dict[str, Any]) -> NDArray:
         """Go on in the middle of the episodes under way, by playing their actions again from their seeds."""

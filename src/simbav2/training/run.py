@@ -18,7 +18,6 @@ from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.training import checkpoint, history, lock
 from simbav2.training.callbacks import Callback
 from simbav2.training.display import Display, Status
-from simbav2.training.experience import Segment
 from simbav2.training.files import damage, read_json, summed_up
 from simbav2.training.history import History
 from simbav2.training.online import Loop, train
@@ -86,7 +85,8 @@ def resume(
         until = _until(agent, stop_after)
         if agent.env_steps >= until and summed_up(folder, agent.env_steps) and _page(folder).exists():
             raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
-        recorder = _recorder(agent, folder, until, callbacks, replay)
+        kept = History(folder, agent.config.schedule, replay, saved=agent.env_steps)
+        recorder = _recorder(agent, folder, until, callbacks, kept)
         recorder.rewind()
         return _go(loop, until, recorder)
 
@@ -113,9 +113,13 @@ def start_or_resume(
 
 def _begin(agent: SimbaV2, folder: Path, stop_after: int | None, callbacks: Sequence[Callback]) -> Summary | None:
     until = _until(agent, stop_after)
-    recorder = _recorder(agent, folder, until, callbacks)
+    recorder = _recorder(agent, folder, until, callbacks, History(folder, agent.config.schedule))
+    loop = Loop(agent)
+    # A new agent can be made again from its config. One that was loaded cannot: saved before the config is written
+    # it is there whenever the folder can be resumed.
+    recorder.history.save(agent, loop)
     recorder.create(stop_after)
-    return _go(Loop(agent), until, recorder)
+    return _go(loop, until, recorder)
 
 
 def _until(agent: SimbaV2, stop_after: int | None) -> int:
@@ -134,15 +138,8 @@ def _stop_after(folder: Path) -> int | None:
     return found
 
 
-def _recorder(
-    agent: SimbaV2,
-    folder: Path,
-    until: int,
-    callbacks: Sequence[Callback],
-    replay: tuple[Segment, ...] = (),
-) -> Recorder:
+def _recorder(agent: SimbaV2, folder: Path, until: int, callbacks: Sequence[Callback], kept: History) -> Recorder:
     status = Status(printable(_title(agent.config)), _about(agent), agent.env_steps, until)
-    kept = History(folder, agent.config.schedule, replay, saved=agent.env_steps)
     return Recorder(folder, agent, Display(status), kept, callbacks)
 
 
