@@ -1,13 +1,15 @@
 """The config tree: overrides, JSON, derived values, presets."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
 
 import pytest
 
-from simbav2 import presets, tasks
-from simbav2.config import Config, from_json, heuristic_discount, leaves, override, to_json
-from simbav2.errors import InputError
+from simbav2 import config, presets, tasks
+from simbav2.config import Config, from_json, heuristic_discount, leaves, lookup, override, to_json
+from simbav2.errors import CheckpointError, InputError
+from simbav2.training.checkpoint import read_description
 
 BY_ID = {task.id: task for task in tasks()}
 
@@ -120,14 +122,103 @@ def test_json_there_and_back():
     assert again.digest() != replace(config, seed=8).digest()
 
 
-@pytest.mark.parametrize("damage", [{"sead": 1}, {"critic": 3}, {"env_steps": "many"}])
-def test_damaged_json_is_refused(damage):
-    with pytest.raises(InputError):
+def without(data, name):
+    """A copy of nested `data` that lacks the entry at a dotted name."""
+    head, _, rest = name.partition(".")
+    if rest:
+        return {**data, head: without(data[head], rest)}
+    return {key: value for key, value in data.items() if key != head}
+
+
+def frozen():
+    """What a run folder's `config.json` held in version 0.1.0."""
+    return json.loads((Path(__file__).parent / "data" / "config-0.1.0.json").read_text())
+
+
+def frozen_settings():
+    described = ("settings", "environment", "versions")
+    return {name: value for name, value in frozen().items() if name not in described}
+
+
+def test_a_config_of_version_0_1_0_loads_under_the_same_name():
+    changes = {"critic.width": 64, "learning_rate.rate": 1e-3, "seed": 7, "schedule.log_every": 500}
+    config = override(presets.preset("sac"), changes).resolve(BY_ID["mujoco/Hopper-v4"])
+    assert from_json(frozen_settings()) == config
+    assert config.name == "mujoco-Hopper-v4-sac-s7-5ade787376fb"
+
+
+def test_a_missing_field_takes_its_default():
+    config = from_json(frozen_settings())
+    kinds = {"actor.architecture": "Perceptron", "critic.architecture": "Perceptron", "learning_rate": "Constant"}
+    kinds |= {"value": "Scalar", "rewards": "RawRewards"}
+    for name, value in leaves(override(Config(), kinds)).items():
+        # A setting takes the default of its own kind of part, a missing part is that of the default config.
+        default = lookup(Config(), name) if is_dataclass(lookup(config, name)) else value
+        assert from_json(without(frozen_settings(), name)) == override(config, {name: default}), name
+    lacking = from_json({"actor": {"architecture": {"head_scaler": {"initial": 2.0}}}})
+    assert lacking == override(Config(), {"actor.architecture.head_scaler.initial": 2.0})
+    assert from_json({}) == Config()
+
+
+def test_a_new_field_with_a_neutral_default_renames_nothing(monkeypatch):
+    @dataclass(frozen=True)
+    class Perceptron(config.Perceptron):
+        dropout: float = 0.0
+
+    @dataclass(frozen=True)
+    class Critic(config.Critic):
+        architecture: config.Hyperspherical | config.PreLayerNorm | Perceptron = Config().critic.architecture
+
+    @dataclass(frozen=True)
+    class Later(Config):
+        critic: Critic = Critic()
+        gradient_clip: float | None = None
+
+    before = from_json(frozen_settings())
+    monkeypatch.setattr(config, "Config", Later)
+    after = from_json(frozen_settings())
+    assert (after.gradient_clip, after.critic.architecture.dropout) == (None, 0.0)
+    assert after.name == before.name
+    for change in ({"gradient_clip": 1.0}, {"critic.architecture.dropout": 0.1}):
+        assert override(after, change).digest() != before.digest()
+
+
+def test_the_schedule_does_not_name_a_run():
+    names = {override(Config(), {"schedule.evaluate_every": every, "schedule.keep": 5}).name for every in (1, 2)}
+    assert names == {Config().name}
+    others = ({"critic.width": 64}, {"value": "Scalar"}, {"env_steps": 10}, {"preset": "paper"})
+    assert len({override(Config(), changes).digest() for changes in others} | {Config().digest()}) == 5
+
+
+def test_a_run_folder_of_an_older_version_is_described_in_full(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(frozen()))
+    complete = read_description(file)
+    older = frozen()
+    # The first two follow from the task, the others are the defaults.
+    for name in ("discount", "critic.members", "reset_every", "actor.depth", "schedule.keep"):
+        older = without(older, name)
+    file.write_text(json.dumps(older))
+    found, task = read_description(file)
+    assert (found, task) == (replace(complete[0], actor=replace(complete[0].actor, depth=1)), complete[1])
+    file.write_text(json.dumps({**frozen(), "task": "mujoco/Ant-v4"}))
+    with pytest.raises(CheckpointError, match=r"but environment\.id is 'mujoco/Hopper-v4'"):
+        read_description(file)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"sead": 1}, "unknown setting 'sead'; did you mean 'seed'"),
+        ({"critic": 3}, "config critic is 3; expected a group of settings"),
+        ({"env_steps": "many"}, "expected int"),
+        ({"value": {"kind": "Quantiles"}}, "value.kind is 'Quantiles'; expected Categorical or Scalar"),
+        ({"value": {"kind": "Scalar", "atoms": 3}}, "unknown setting 'value.atoms'"),
+    ],
+)
+def test_damaged_json_is_refused(damage, message):
+    with pytest.raises(InputError, match=message):
         from_json({**to_json(Config()), **damage})
-    incomplete = to_json(Config())
-    del incomplete["actor"]
-    with pytest.raises(InputError, match="lacks actor"):
-        from_json(incomplete)
 
 
 def test_release_differs_from_paper_where_the_sources_do():

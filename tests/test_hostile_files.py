@@ -77,6 +77,20 @@ def test_a_saved_id_that_names_a_module_is_not_imported(honest, tmp_path):
     assert SimbaV2.load(copy, env).envs.num_envs == 1
 
 
+def test_a_checkpoint_of_an_older_version_lacks_fields_and_loads(honest, tmp_path):
+    whole, older = tmp_path / "whole", tmp_path / "older"
+    shutil.copytree(honest, whole)
+    shutil.rmtree(history.checkpoints(whole)[1])
+    shutil.copytree(whole, older)
+    (folder,) = history.checkpoints(older)
+    config = json.loads((folder / "config.json").read_text())
+    for field in ("reset_every", "weight_decay", "target", "updates_per_decision"):
+        del config[field]
+    (folder / "config.json").write_text(json.dumps(config))
+    mutations.resign(older)
+    assert digest(older) == digest(whole)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -3,6 +3,7 @@
 import builtins
 import io
 import json
+import logging
 import os
 import resource
 import shutil
@@ -178,11 +179,16 @@ def test_episodes_that_ended_since_the_last_log_are_not_forgotten(tmp_path):
     assert [row.split(",")[:7] for row in again] == [row.split(",")[:7] for row in rows]
 
 
-def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys):
+def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, caplog):
     folder = tmp_path / "run"
     words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), "--auto-resume"]
     assert main([*words, "--stop-after", "800"]) == 0
-    assert main(words) == 0
+    # The schedule does not change what is learned: a run keeps its own, and says so.
+    with caplog.at_level(logging.WARNING):
+        assert main([*words, "--schedule.evaluation-episodes", "3"]) == 0
+    assert caplog.messages == [
+        f"simbav2: {folder} keeps the schedule it was started with: schedule.evaluation_episodes 2"
+    ]
     assert results(folder) == results(finished)
     capsys.readouterr()
     assert main(words) == 0  # a job that is started once too often

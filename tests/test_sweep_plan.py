@@ -156,6 +156,14 @@ def test_a_changed_plan_keeps_what_it_has(tmp_path):
             'tasks = ["dmc/dog-run"]\n[[part]]\nstop_after = 5\n[[part]]\nstop_after = 6',
             "stop after 5 and after 6 steps",
         ),
+        (
+            'tasks = ["dmc/dog-run"]\n[[part]]\n[[part]]\nsettings.schedule.keep = 3',
+            "is asked for with two schedules, one of them with schedule.keep 3",
+        ),
+        (
+            'tasks = ["dmc/dog-run"]\n[grid]\nschedule.keep = [2, 3]',
+            "asks twice for dmc/dog-run · simbav2 · schedule.keep 3 · seed 0 (the schedule alone",
+        ),
     ],
 )
 def test_a_bad_plan_gets_one_clear_line(capsys, tmp_path, text, message):
@@ -258,6 +266,8 @@ def test_status_is_told_by_folders_alone(tmp_path):
     assert look(killed, tmp_path) == ("failed", 3000, 0, None, "killed by SIGKILL")
     assert look(damaged, tmp_path).state == "failed"
     assert look(finished, tmp_path) == ("finished", 3000, 3000, 12.5, "")
+    (tmp_path / finished.name / "config.json").write_text('{"schedule": {"evaluation_episodes": 3, "keep": 2}}')
+    assert look(finished, tmp_path).note == "made with schedule.evaluation_episodes 3"
     with lock.hold(tmp_path / stopped.name):
         status = look(stopped, tmp_path)
         assert status.state == "running"

@@ -327,8 +327,12 @@ class Config:
         return self.offline_updates or self.online_updates
 
     def digest(self) -> str:
-        """A name for this very run: equal configs, equal digests."""
-        return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()[:12]
+        """A hash of what differs from the default config: a new field with a neutral default renames no run.
+
+        The schedule is left out: how often a run logs, evaluates and saves does not change what it learns.
+        """
+        changes = _changes(replace(self, schedule=Schedule()), type(self)())
+        return hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def name(self) -> str:
@@ -414,6 +418,24 @@ def lookup(tree: Any, name: str) -> Any:
     return functools.reduce(getattr, name.split("."), tree)
 
 
+def _changes(tree: Any, default: Any) -> dict[str, Any]:
+    """Dotted name -> value, for every setting that differs from `default`.
+
+    A part of another kind is compared with the defaults of its own class.
+    """
+    found: dict[str, Any] = {}
+    for name, hint in _hints(type(tree)).items():
+        value, before = getattr(tree, name), getattr(default, name)
+        if not _parts(hint):
+            if value != before:
+                found[name] = value
+            continue
+        if type(value) is not type(before):
+            found[name], before = type(value).__name__, type(value)()
+        found |= {f"{name}.{inner}": changed for inner, changed in _changes(value, before).items()}
+    return found
+
+
 def override(tree: Tree, changes: Mapping[str, Any]) -> Tree:
     """A new tree with `changes` (dotted names; dashes are as good as underscores) put in and checked."""
     for name, value in changes.items():
@@ -488,32 +510,43 @@ def to_json(tree: Any) -> dict[str, Any]:
     return data
 
 
+def other_schedule(found: Mapping[str, Any], config: Config) -> str:
+    """The settings in the schedule of a run folder's `config.json` that differ from `config`, as text."""
+    ours = to_json(config.schedule)
+    return ", ".join(f"schedule.{name} {value}" for name, value in found.items() if value != ours.get(name, value))
+
+
 def from_json(data: Mapping[str, Any]) -> Config:
-    """The config that `to_json` wrote; unknown, missing or ill-typed fields are refused."""
-    return _read(Config, data, "")
+    """The config that `to_json` wrote, possibly in an older version: a missing field takes its default.
+
+    Unknown and ill-typed fields are refused.
+    """
+    return _read(Config(), data, "")
 
 
-def _read(kind: type[Tree], data: Any, prefix: str) -> Tree:
+def _read(default: Tree, data: Any, prefix: str) -> Tree:
+    """`default` with the fields that `data` has."""
     if not isinstance(data, Mapping):
         raise InputError(f"config {prefix.rstrip('.') or 'file'} is {data!r}; expected a group of settings")
-    hints = _hints(kind)
-    for name in hints.keys() - data.keys():
-        raise InputError(f"config lacks {prefix}{name}")
-    for name in data.keys() - hints.keys():
-        raise InputError(f"unknown setting {prefix + str(name)!r}{nearest(str(name), hints)}")
+    hints = _hints(type(default))
     values: dict[str, Any] = {}
-    for name, hint in hints.items():
-        parts = _parts(hint)
-        values[name] = (
-            _read_part(parts, data[name], prefix + name) if parts else _coerce(data[name], hint, prefix + name)
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if key not in hints:
+            raise InputError(f"unknown setting {name!r}{nearest(str(key), hints)}")
+        parts = _parts(hints[key])
+        values[key] = (
+            _read_part(getattr(default, key), parts, value, name) if parts else _coerce(value, hints[key], name)
         )
-    return kind(**values)
+    return replace(typing.cast(Any, default), **values)
 
 
-def _read_part(parts: dict[str, type], data: Any, name: str) -> Any:
-    if len(parts) == 1 or not isinstance(data, Mapping):
-        return _read(next(iter(parts.values())), data, f"{name}.")
-    kind = str(data.get("kind"))
-    if kind not in parts:
-        raise InputError(f"config {name}.kind is {kind!r}; expected {' or '.join(parts)}")
-    return _read(parts[kind], {key: value for key, value in data.items() if key != "kind"}, f"{name}.")
+def _read_part(default: Any, parts: dict[str, type], data: Any, name: str) -> Any:
+    if len(parts) > 1 and isinstance(data, Mapping) and "kind" in data:
+        data = dict(data)
+        kind = str(data.pop("kind"))
+        if kind not in parts:
+            raise InputError(f"config {name}.kind is {kind!r}; expected {' or '.join(parts)}")
+        if parts[kind] is not type(default):
+            default = parts[kind]()
+    return _read(default, data, f"{name}.")

@@ -1,7 +1,7 @@
 """From a small TOML file to the runs it asks for.
 
-A run is known by the hash of its config, which names its folder: nothing runs twice, plans may share runs, and a
-changed plan keeps what it has. Imports nothing heavy.
+A run is known by the hash of its settings without the schedule, which names its folder: nothing runs twice, plans
+may share runs, and a changed plan keeps what it has. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simbav2 import presets
-from simbav2.config import Config, override
+from simbav2.config import Config, other_schedule, override, to_json
 from simbav2.datasets.catalog import D4RL
 from simbav2.datasets.catalog import find as find_data
 from simbav2.envs.tasks import FAMILIES, SUITES, Task, find, tasks
@@ -152,7 +152,7 @@ def _expand(part: Table) -> Iterator[Run]:
         resolved = replace(config.resolve(task) if task else config, task=name, seed=seed)
         run = Run(resolved, task, tuple(settings.items()), tuple(part["grid"]), stop_after)
         if run.name in seen:
-            raise InputError(f"asks twice for {run.title}")
+            raise InputError(f"asks twice for {run.title} (the schedule alone does not make another run)")
         seen.add(run.name)
         yield run
 
@@ -190,6 +190,8 @@ def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
     for run in runs:
         if (before := found.setdefault(run.name, run)).until != run.until:
             raise InputError(f"{run.title} is to stop after {before.until} and after {run.until} steps")
+        if other := other_schedule(to_json(run.config.schedule), before.config):
+            raise InputError(f"{run.title} is asked for with two schedules, one of them with {other}; choose one")
     return tuple(found.values())
 
 

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from simbav2.analysis.runs import FAILURE
+from simbav2.config import other_schedule
 from simbav2.errors import CheckpointError
 from simbav2.sweep import log
 from simbav2.sweep.plan import Run
@@ -26,7 +27,7 @@ class Status(NamedTuple):
     until: int | None  # simulator steps; None where only the run will find out
     env_step: int = 0
     result: float | None = None  # the mean return of the latest evaluation
-    note: str = ""  # who works on it, or what went wrong
+    note: str = ""  # who works on it, what went wrong, or with which other schedule it was made
 
 
 def look(run: Run, out: Path) -> Status:
@@ -35,7 +36,8 @@ def look(run: Run, out: Path) -> Status:
         until = _until(run, folder)
         if until is not None and summed_up(folder, until):
             summary = read_json(folder / "summary.json")
-            return Status("finished", until, summary["env_steps"], summary.get("final_return"))
+            note = _other_schedule(run, folder)
+            return Status("finished", until, summary["env_steps"], summary.get("final_return"), note)
     except CheckpointError as error:
         return Status("failed", run.until, note=str(error))
     step, result = _last_step(folder), _last_return(folder)
@@ -64,6 +66,16 @@ def _until(run: Run, folder: Path) -> int | None:
         return run.until
     with damage(folder / "config.json"):
         return int(read_json(folder / "config.json")["env_steps"])
+
+
+def _other_schedule(run: Run, folder: Path) -> str:
+    """Runs that differ only in their schedule share a folder: say so where the plan asks for another one."""
+    try:
+        with damage(folder / "config.json"):
+            other = other_schedule(dict(read_json(folder / "config.json").get("schedule", {})), run.config)
+    except CheckpointError:
+        return ""  # the result does not depend on it
+    return f"made with {other}" if other else ""
 
 
 def told(statuses: Iterable[Status]) -> str:

@@ -6,13 +6,14 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simbav2.agent import SimbaV2
 from simbav2.analysis.report import write_report
 from simbav2.analysis.runs import read_run
-from simbav2.config import Config
+from simbav2.config import Config, other_schedule, to_json
 from simbav2.diagnostics import parameter_counts
 from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.training import checkpoint, history, lock
@@ -94,12 +95,17 @@ def resume(
 def start_or_resume(
     agent: SimbaV2, folder: Path, stop_after: int | None = None, callbacks: Sequence[Callback] = ()
 ) -> Summary | None:
-    """For jobs that are started again and again until they are done: whatever is left to do of this run."""
+    """For jobs that are started again and again until they are done: whatever is left to do of this run.
+
+    A run keeps the schedule of logs, evaluations and checkpoints that it was started with.
+    """
     if not (folder / "config.json").exists():
         return start(agent, folder, stop_after, callbacks=callbacks)
     config, _ = checkpoint.read_description(folder / "config.json")
-    if config != agent.config:
+    if replace(config, schedule=agent.config.schedule) != agent.config:
         raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
+    if other := other_schedule(to_json(config.schedule), agent.config):
+        log.warning("simbav2: %s keeps the schedule it was started with: %s", folder, other)
     until = _until(agent, stop_after)
     if summed_up(folder, until):
         if not _page(folder).exists():
