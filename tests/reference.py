@@ -112,7 +112,9 @@ def update(networks: Networks, config: Config, state: State, batch: Transition, 
     log_temperature, temperature_adam = state.log_temperature, state.temperature_adam
     if alpha is not None:
         gradient = alpha * (entropy - networks.temperature.target_entropy)
-        log_temperature, temperature_adam = adam(log_temperature, temperature_adam, gradient, rate, 0.0)
+        log_temperature, temperature_adam = adam(
+            log_temperature, temperature_adam, gradient, rate, config.weight_decay
+        )
         alpha = jnp.exp(log_temperature)
 
     # Critics, with the new actor and temperature.

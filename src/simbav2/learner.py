@@ -49,7 +49,7 @@ def _start(params: Params) -> Trained:
     return Trained(params, ADAM.init(params))
 
 
-def _step(trained: Trained, gradient: Params, rate: Array, weight_decay: float = 0.0) -> Trained:
+def _step(trained: Trained, gradient: Params, rate: Array, weight_decay: float) -> Trained:
     """One step of Adam (with decoupled weight decay) and, for what lives on the sphere, the way back to it.
 
     The same numbers as `ADAM.update`, but with the corrections of the start folded into two scalars: the step
@@ -174,7 +174,9 @@ class Learner:
             gradient = jax.grad(losses.temperature_loss)(
                 state.log_temperature.params, outcome.entropy, networks.temperature.target_entropy
             )
-            state = state._replace(log_temperature=_step(state.log_temperature, gradient, rate))
+            # The authors' Simba decays its log-temperature as well.
+            log_temperature = _step(state.log_temperature, gradient, rate, config.weight_decay)
+            state = state._replace(log_temperature=log_temperature)
             metrics |= {"entropy": outcome.entropy, "temperature": state.temperature}
 
         ahead = losses.look_ahead(networks, actor.params, state.target, state.temperature, batch, target_key)
