@@ -1,7 +1,8 @@
-"""A failed environment step is dropped: the run continues, nothing of the step is learned from, and it is counted."""
+"""A failed environment step is dropped: the run continues, nothing is learned from the step, and it is counted."""
 
 import json
 import logging
+from functools import partial
 
 import gymnasium as gym
 import jax
@@ -89,7 +90,7 @@ def messages(caplog) -> list[str]:
 
 @pytest.fixture
 def diverging_cartpole(monkeypatch):
-    """dm_control's cartpole, whose velocities become NaN in simulator steps 37 and 402 of the training environment."""
+    """dm_control's cartpole; where stepped first, its velocities become NaN in simulator steps 37 and 402."""
     step, made = ControlSuite.step, []
 
     def diverging(self, action):
@@ -119,11 +120,11 @@ def test_a_physics_error_of_dm_control_does_not_end_a_run(diverging_cartpole, tm
     with caplog.at_level(logging.WARNING, "simbav2"):
         summary = run.start(agent, tmp_path / "run")
     assert (summary["env_steps"], summary["dropped_steps"]) == (600, 2)
-    # Two simulator steps a decision: the 19th of episode 0, and the 201st decision of all, 182 later.
+    # Two simulator steps a decision, of which the 19th takes only one: step 402 belongs to the 183rd after it.
     assert [message.split(": ", 2)[2] for message in messages(caplog)] == [
         "dmc/cartpole-swingup, seed 0, episode 0, step 19: "
         "SimulationDiverged: Physics state is invalid. Warning(s) raised: mjWARN_BADQVEL",
-        "dmc/cartpole-swingup, seed 0, episode 1, step 182: "
+        "dmc/cartpole-swingup, seed 0, episode 1, step 183: "
         "SimulationDiverged: Physics state is invalid. Warning(s) raised: mjWARN_BADQVEL",
     ]
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -136,7 +137,7 @@ def test_a_physics_error_of_dm_control_does_not_end_a_run(diverging_cartpole, tm
         600: 2,
     }
     assert [warning["name"] for warning in summary["warnings"]].count("steps dropped") == 1
-    np.testing.assert_array_equal(agent.replay.part(0, 300)["dropped"], [18, 200])
+    np.testing.assert_array_equal(agent.replay.part(0, 300)["dropped"], [18, 201])
     assert np.isfinite(agent.replay.observation).all()
 
 
@@ -149,7 +150,7 @@ def test_never_stops_at_the_first(diverging_cartpole):
 
 @pytest.mark.parametrize("which", ["diverged", "any", "never"])
 def test_a_value_of_a_benchmark_task_that_is_not_finite_counts_as_diverged(which):
-    """MuJoCo resets such a state by itself: Gymnasium's Hopper then returns a finite observation, but no reward."""
+    """MuJoCo resets such a state by itself: Gymnasium's Hopper then has a finite observation, but no reward."""
     with make_vector_env("mujoco/Hopper-v4", drop_bad_steps=which) as envs:
         envs.reset()
         envs._members[0].unwrapped.data.qpos[:] = np.nan
@@ -159,7 +160,7 @@ def test_a_value_of_a_benchmark_task_that_is_not_finite_counts_as_diverged(which
             return
         step = envs.step(np.zeros((1, 3), np.float32))
         assert (step.dropped.tolist(), step.reward.tolist(), envs.episodes) == ([True], [0.0], [1])
-        assert not step.terminated.any() and not step.truncated.any()
+        assert not (step.terminated | step.truncated).any()
         envs.episodes = [1]
         np.testing.assert_array_equal(step.observation, envs.reset())
 
@@ -169,7 +170,7 @@ def test_a_value_of_a_benchmark_task_that_is_not_finite_counts_as_diverged(which
 
 @pytest.fixture(scope="module", params=[1, 2])
 def whole(request, tmp_path_factory):
-    """An uninterrupted run with dropped steps: its settings, summary, and after which decisions a step was dropped."""
+    """An uninterrupted run with dropped steps: its settings, summary, and the decisions with a dropped step."""
     settings = {**SETTINGS, "num_envs": request.param}
     agent = SimbaV2(Unstable, **settings)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -200,8 +201,8 @@ def test_learn_drops_the_same_steps(whole):
 def test_a_run_whose_steps_fail_too_often_stops_with_its_state_saved(tmp_path):
     folder = tmp_path / "run"
     message = (
-        r"seed 0: 11 of 33 environment steps failed and were dropped, more than 1%; fix the environment, then resume; "
-        r"the last: episode 10, step 3: SimulationDiverged: qpos is NaN"
+        r"seed 0: 11 of 33 environment steps failed and were dropped, more than 1%; fix the environment, "
+        r"then resume; the last: episode 10, step 3: SimulationDiverged: qpos is NaN"
     )
     with pytest.raises(BadStep, match=message):  # every third step fails
         run.start(SimbaV2(lambda: Unstable(limit=-2), **SETTINGS), folder)
@@ -237,7 +238,8 @@ def test_faults_of_a_users_environment_are_dropped_only_on_request(how):
         SimbaV2(lambda: Faulty(how, (13,)), **TINY).learn(20)
     agent = SimbaV2(lambda: Faulty(how, (13,)), drop_bad_steps="any", **TINY).learn(20)
     np.testing.assert_array_equal(agent.replay.part(0, 20)["dropped"], [12])
-    assert np.isfinite(agent.replay.observation).all() and np.isfinite(agent.replay.reward).all()
+    assert np.isfinite(agent.replay.observation).all()
+    assert np.isfinite(agent.replay.reward).all()
     # Episodes of five, five and two steps, the dropped step, and seven more: five and two.
     np.testing.assert_array_equal(agent.replay.part(0, 20)["ended"], [4, 9, 17])
     assert agent.envs.episodes == [4]
@@ -260,7 +262,7 @@ def test_the_other_environments_keep_their_transitions():
     assert (agent.decisions, len(agent.replay), agent.envs.episodes) == (9, 8, [0, 1, 0])
     # Eight returns are known, and the cut episode's is forgotten: gamma^2 + gamma + 1 or nothing.
     returns, gamma = agent.statistics.returns, agent.config.discount
-    assert returns.moments.weight == pytest.approx(8)
+    assert returns.moments.weight == pytest.approx(8 + 1e-4)
     np.testing.assert_allclose(returns.running, [gamma**2 + gamma + 1, 0, gamma**2 + gamma + 1])
     assert loop.snapshot()["lengths"] == [3, 0, 3]
     assert loop.snapshot()["dropped_steps"] == 1
@@ -299,7 +301,8 @@ def test_an_episode_that_cannot_be_started_is_skipped():
         assert envs.episodes == [1]
         steps = [envs.step(np.zeros((1, 1), np.float32)) for _ in range(5)]
         assert envs.episodes == [4]  # of 2 and 3 the first observation is not finite
-        assert steps[-1].terminated[0] and not steps[-1].dropped[0] and np.isfinite(steps[-1].observation).all()
+        assert (steps[-1].terminated[0], steps[-1].dropped[0]) == (True, False)
+        assert np.isfinite(steps[-1].observation).all()
 
 
 def test_an_environment_of_which_no_episode_can_be_started_is_broken():
@@ -311,23 +314,31 @@ def test_an_environment_of_which_no_episode_can_be_started_is_broken():
         assert envs.episodes == [0]
 
 
-@pytest.mark.parametrize("vector", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
-def test_one_member_of_a_users_vector_environment(vector):
-    def make():
-        same_step = gym.vector.AutoresetMode.SAME_STEP
-        return vector([lambda: Faulty("observation", (3,)), Faulty], autoreset_mode=same_step)
+def faulty_vector(vector) -> gym.vector.VectorEnv:
+    same_step = gym.vector.AutoresetMode.SAME_STEP
+    return vector([lambda: Faulty("observation", (3,)), Faulty], autoreset_mode=same_step)
 
+
+@pytest.mark.parametrize(
+    "vector", [gym.vector.SyncVectorEnv, partial(gym.vector.AsyncVectorEnv, context="forkserver")]
+)
+def test_one_member_of_a_users_vector_environment(vector):
     action = np.zeros((2, 1), np.float32)
-    with make_vector_env(make(), drop_bad_steps="any") as envs:
+    with make_vector_env(faulty_vector(vector), drop_bad_steps="any") as envs:
         envs.reset()
         steps = [envs.step(action) for _ in range(5)]
-        np.testing.assert_array_equal([step.dropped for step in steps], [[False, False]] * 2 + [[True, False]] + [[False, False]] * 2)  # fmt: skip
+        assert [step.dropped.tolist() for step in steps].index([True, False]) == 2
+        assert sum(step.dropped.sum() for step in steps) == 1
         np.testing.assert_array_equal(
             steps[2].observation[:, 0], np.float32([0, 0.6])
         )  # a new episode, and 3 of 5
         np.testing.assert_array_equal(steps[4].observation[:, 0], np.float32([0.4, 0]))
         assert envs.episodes == [1, 1]
-    with make_vector_env(make()) as envs:
+
+
+def test_of_a_users_vector_environment_nothing_is_dropped_by_default():
+    action = np.zeros((2, 1), np.float32)
+    with make_vector_env(faulty_vector(gym.vector.SyncVectorEnv)) as envs:
         envs.reset()
         with pytest.raises(BadStep, match="environment 0, episode 0, step 3: the observation is not finite"):
             [envs.step(action) for _ in range(3)]

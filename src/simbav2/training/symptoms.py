@@ -109,9 +109,9 @@ def _columns_off(now: Signs, before: Sequence[Signs]) -> str | None:
 def _steps_dropped(now: Signs, before: Sequence[Signs]) -> str | None:
     steps, episodes = now.get("dropped_steps", 0), now.get("evaluation/dropped_episodes", 0)
     if steps:
-        return f"{steps:.0f} environment steps failed and were dropped; their episodes were cut there"
+        return f"failed environment steps dropped so far: {steps:.0f}; their episodes were cut there"
     if episodes:
-        return f"{episodes:.0f} episodes of an evaluation were cut where an environment step failed"
+        return f"episodes of an evaluation cut where an environment step failed: {episodes:.0f}"
     return None
 
 
