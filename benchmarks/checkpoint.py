@@ -30,7 +30,7 @@ def take(agent: SimbaV2, decisions: int, rng: np.random.Generator) -> None:
     for number in range(decisions):
         observation = rng.standard_normal((1, agent.task.observation_size), np.float32)
         ended = np.array([number % 100 == 99])
-        step = Step(observation, observation, np.ones(1), no, ended, np.ones(1))
+        step = Step(observation, observation, np.ones(1), no, ended, np.ones(1), no)
         replay.add(replay.head.copy(), np.zeros((1, agent.task.action_size), np.float32), step)
     agent.decisions += decisions
 

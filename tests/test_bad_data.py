@@ -1,4 +1,7 @@
-"""Bad data from an environment, and numbers that run away: named, kept out, and the last good state saved."""
+"""Bad data from an environment, and numbers that run away: named, kept out, and the last good state saved.
+
+Steps that may be dropped are the subject of test_dropped_steps.py.
+"""
 
 import json
 import os
@@ -93,7 +96,7 @@ def test_nothing_of_a_bad_step_is_kept(how, message):
 
 
 def test_a_bad_reset_is_step_zero():
-    with pytest.raises(BadStep, match="Broken, seed 0, episode 0, step 0: the observation is not finite"):
+    with pytest.raises(BadStep, match="Broken, seed 0, episode 0, step 0: the first observation is not finite"):
         Loop(SimbaV2(lambda: Broken("reset", after=0), **TINY))
 
 

@@ -60,7 +60,11 @@ def test_several_environments_become_episodes_of_their_own():
         now, then = np.array([[step], [10 + step]], np.float32), np.array([[step + 1], [11 + step]], np.float32)
         flags = np.array([False, step == 1])
         fresh = np.where(flags[:, None], np.float32(50), then)
-        replay.add(now, now / 100, Step(fresh, then, np.ones(2), flags, np.zeros(2, bool), np.full(2, np.nan)))
+        replay.add(
+            now,
+            now / 100,
+            Step(fresh, then, np.ones(2), flags, np.zeros(2, bool), np.full(2, np.nan), np.zeros(2, bool)),
+        )
     episodes = [(e.observation[:, 0].tolist(), e.terminated) for e in collect._episodes(replay, 0, 3)]
     assert episodes == [([0, 1, 2, 3], False), ([10, 11, 12], True), ([12, 13], False)]
 

@@ -9,7 +9,7 @@ from simbav2.envs.vector import Step
 from simbav2.replay import Replay
 
 
-def step(next_observation, reward, terminated=False, truncated=False, observation=None) -> Step:
+def step(next_observation, reward, terminated=False, truncated=False, observation=None, dropped=False) -> Step:
     """One environment; `observation` is what is acted on next, other than the successor where an episode ended."""
     successor = np.array([[next_observation]], np.float32)
     return Step(
@@ -19,6 +19,7 @@ def step(next_observation, reward, terminated=False, truncated=False, observatio
         terminated=np.array([terminated]),
         truncated=np.array([truncated]),
         success=np.array([np.nan]),
+        dropped=np.array([dropped]),
     )
 
 
@@ -95,7 +96,7 @@ def test_environments_do_not_mix(n_step):
         start_of_next = np.where(ended, after + 3, after)
         none = np.zeros(num_envs, bool)
         outcome = Step(
-            start_of_next[:, None], after[:, None], np.ones(num_envs), none, ended, np.full(num_envs, np.nan)
+            start_of_next[:, None], after[:, None], np.ones(num_envs), none, ended, np.full(num_envs, np.nan), none
         )
         replay.add(at[:, None], at[:, None], outcome)
         at = start_of_next
@@ -130,7 +131,7 @@ def test_a_million_transitions_of_humanoid_fit_and_grow_only_as_they_come():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     replay = Replay(1_000_000, 376, 17)
     observation, action = np.zeros((1, 376), np.float32), np.zeros((1, 17), np.float32)
-    outcome = Step(observation, observation, np.zeros(1), np.zeros(1, bool), np.zeros(1, bool), np.zeros(1))
+    outcome = Step(observation, observation, np.zeros(1), *np.zeros((2, 1), bool), np.zeros(1), np.zeros(1, bool))
     for _ in range(1_000):
         replay.add(observation, action, outcome)
     assert replay.nbytes <= 1.7e9
@@ -149,10 +150,10 @@ def test_parts_there_and_back(num_envs, steps):
     def add(replay: Replay, rng: np.random.Generator) -> None:
         after, first = rng.normal(size=(2, num_envs, 2)).astype(np.float32)
         terminated, truncated = rng.random((2, num_envs)) < 0.1
-        ended = (terminated | truncated)[:, None]
-        outcome = Step(
-            np.where(ended, first, after), after, rng.normal(size=num_envs), terminated, truncated, after
-        )
+        dropped = (rng.random(num_envs) < 0.2) & ~terminated & ~truncated
+        first_next = (terminated | truncated | dropped)[:, None]
+        reward = rng.normal(size=num_envs)
+        outcome = Step(np.where(first_next, first, after), after, reward, terminated, truncated, after, dropped)
         replay.add(replay.head.copy(), rng.normal(size=(num_envs, 1)).astype(np.float32), outcome)
 
     for count in range(1, steps + 1):
@@ -181,6 +182,76 @@ def test_a_part_with_ends_out_of_order_is_refused():
         replay.added = 7
         with pytest.raises(ValueError, match="out of order"):
             replay.put(0, {**part, "ended": np.array(ended)})
+
+
+def test_dropped_steps_out_of_order_or_at_an_episodes_end_are_refused():
+    part = filled().part(0, 7)  # episodes end in rows 2 and 5
+    for dropped, message in (([4, 3], "out of order"), ([7], "out of order"), ([3, 5], "ends an episode")):
+        replay = Replay(100, 1, 1)
+        replay.added = 7
+        with pytest.raises(ValueError, match=message):
+            replay.put(0, {**part, "dropped": np.array(dropped)})
+
+
+def with_dropped_steps(capacity=100, n_step=1) -> Replay:
+    """0 1 2 | 10 | 20 21: acting on 2 and on 10 failed, and new episodes began at 10 and 20."""
+    replay = Replay(capacity, 1, 1, n_step=n_step, discount=0.5)
+    path = [
+        (0, step(1, 1.0)),
+        (1, step(2, 2.0)),
+        (2, step(0, 0.0, observation=10, dropped=True)),
+        (10, step(0, 0.0, observation=20, dropped=True)),
+        (20, step(21, 4.0)),
+        (21, step(22, 8.0)),
+    ]
+    for observation, outcome in path:
+        replay.add(np.array([[observation]], np.float32), np.zeros((1, 1), np.float32), outcome)
+    return replay
+
+
+def test_a_dropped_step_is_never_sampled():
+    replay = with_dropped_steps()
+    assert (len(replay), replay.held) == (4, 6)
+    assert table(replay) == {
+        0: (1.0, 0.5, 1),
+        1: (2.0, 0.5, 2),  # the observation that was acted on in vain is still what it led to
+        20: (4.0, 0.5, 21),
+        21: (8.0, 0.5, 22),
+    }
+    counts = np.unique(replay.sample(40, 1000, np.random.default_rng(0)).observation, return_counts=True)[1]
+    np.testing.assert_allclose(counts, 10_000, rtol=0.05)
+
+
+def test_three_steps_stop_before_a_dropped_one():
+    assert table(with_dropped_steps(n_step=3)) == {
+        0: (1.0 + 0.5 * 2.0, 0.25, 2),
+        1: (2.0, 0.5, 2),
+        20: (4.0 + 0.5 * 8.0, 0.25, 22),
+        21: (8.0, 0.5, 22),
+    }
+
+
+def test_dropped_steps_leave_the_ring_and_only_they_change_what_is_drawn():
+    replay = with_dropped_steps(capacity=3)  # holds 10 (dropped), 20 and 21
+    assert (len(replay), replay.dropped) == (2, 1)
+    assert table(replay) == {20: (4.0, 0.5, 21), 21: (8.0, 0.5, 22)}
+    observation = np.array([[22]], np.float32)
+    replay.add(observation, observation, step(23, 16.0))
+    assert (len(replay), replay.dropped) == (3, 0)
+    drawn, rng = replay.sample(1, 100, np.random.default_rng(3)), np.random.default_rng(3)
+    np.testing.assert_array_equal(drawn.observation[0, :, 0], 20 + rng.integers(3, size=(1, 100))[0])
+
+
+def test_a_replay_of_dropped_steps_alone_has_nothing_to_sample():
+    replay = Replay(5, 1, 1)
+    replay.add(np.zeros((1, 1)), np.zeros((1, 1)), step(0, 0.0, dropped=True))
+    with pytest.raises(ValueError, match="no transition to sample"):
+        replay.sample(1, 4, np.random.default_rng(0))
+
+
+def test_parts_without_dropped_steps_are_written_as_before():
+    assert "dropped" not in filled().part(0, 7)
+    np.testing.assert_array_equal(with_dropped_steps().part(1, 6)["dropped"], [1, 2])
 
 
 def test_recent_actions_in_order():

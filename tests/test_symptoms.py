@@ -30,6 +30,7 @@ SICK = {
     "gradient exploding": {"critic/encoder/gradient_norm": 80.0},
     "return far below Q": {"evaluation/q": 120.0, "evaluation/discounted_return": 20.0},
     "units dead": {"critic/dead_units": 0.95},
+    "steps dropped": {"dropped_steps": 3},
     "columns off the sphere": {"column_error": 0.01},
 }
 

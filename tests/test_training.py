@@ -21,7 +21,14 @@ def test_the_run_folder_is_complete(finished):
     summary = json.loads((finished / "summary.json").read_text())
     assert set(summary) == {
         *("task", "preset", "seed", "env_steps", "decisions", "updates", "final_return", "final_success"),
-        *("normalized_score", "seconds", "updates_per_second", "seconds_per_action", "params_sha256"),
+        *(
+            "dropped_steps",
+            "normalized_score",
+            "seconds",
+            "updates_per_second",
+            "seconds_per_action",
+            "params_sha256",
+        ),
         *("parameters", "measures", "warnings", "versions"),
     }
     assert (summary["task"], summary["seed"], summary["env_steps"]) == (TASK, 1, 1_600)

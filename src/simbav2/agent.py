@@ -68,14 +68,14 @@ class SimbaV2:
                 "`simbav2 offline` or simbav2.training.offline.make_agent"
             )
         num_envs = None if isinstance(env, VectorEnv) else config.num_envs
-        envs = make_vector_env(env, config.seed, num_envs, config.action_repeat)
+        envs = make_vector_env(env, config.seed, num_envs, config.action_repeat, config.drop_bad_steps)
         self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env, envs)
 
     def _prepare(self, config: Config, task: Task, source: Any, envs: Envs | None = None) -> None:
         self.config = config
         self.task = task
         self.source = source
-        same = replace(config, seed=0, schedule=Schedule())
+        same = replace(config, seed=0, schedule=Schedule(), drop_bad_steps="diverged")
         learner, self._measures = _programs(same, task.observation_size, task.action_size)
         self.learner = copy(learner)
         key = jax.random.PRNGKey(config.seed)
@@ -186,7 +186,7 @@ class SimbaV2:
 
     def _make_envs(self, seed: int) -> Envs:
         config, task = self.config, self.task
-        envs = make_vector_env(self.source, seed, config.num_envs, config.action_repeat)
+        envs = make_vector_env(self.source, seed, config.num_envs, config.action_repeat, config.drop_bad_steps)
         expected, found = (task.observation_size, task.action_size), (envs.observation_size, envs.action_size)
         if found != expected:
             envs.close()
@@ -254,7 +254,7 @@ class SimbaV2:
     def gathering(self) -> bool:
         """Before there is enough to learn from: an agent loaded without its experience starts with none."""
         enough = min(self.config.warmup_decisions, self.config.replay.capacity)
-        return self.warming_up or len(self.replay) < enough
+        return self.warming_up or self.replay.held < enough or not len(self.replay)
 
     def act(self, observation: NDArray, noise: float, draw: int | None = None) -> NDArray:
         """Actions [N, A]; small batches are padded to `num_envs`, so that all of them share one compilation.
@@ -287,7 +287,7 @@ class SimbaV2:
         """Take in what one decision in every environment led to."""
         assert self.config.discount is not None
         ended = step.terminated | step.truncated
-        self.statistics = self.statistics.with_reward(step.reward, ended, self.config.discount)
+        self.statistics = self.statistics.with_reward(step.reward, ended, self.config.discount, step.dropped)
         self.replay.add(observation, action, step)
         self.decisions += len(observation)
 
@@ -338,6 +338,8 @@ class SimbaV2:
 
     def measure(self) -> dict[str, Any]:
         """Norms and the like (`diagnostics`), on a batch that no update sees; they stay on the device."""
+        if self.config.data.source is None and not len(self.replay):
+            return {}
         rng = np.random.default_rng([self.config.seed, _MEASURES, self.env_steps])
         batch = Transition(*(array[0] for array in self._sample(1, rng)))
         return self._measures(self.state, self.normalizer, batch)

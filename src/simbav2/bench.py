@@ -303,7 +303,11 @@ def sample_ms() -> float:
     nothing = np.zeros(1)
     for decision in range(20_000):
         ended = np.array([decision % 500 == 499])
-        replay.add(observation, action, Step(observation, observation, nothing, ended & False, ended, nothing))
+        replay.add(
+            observation,
+            action,
+            Step(observation, observation, nothing, ended & False, ended, nothing, ended & False),
+        )
     rng = np.random.default_rng(0)
     return _median_ms(lambda: replay.sample(2, 256, rng), 200)
 

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from simbav2.envs.tasks import Task
-from simbav2.errors import InputError, nearest
+from simbav2.errors import DropBadSteps, InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -248,6 +248,9 @@ class Config:
     discount: float | None = None  # None: the heuristic of the paper, from the episode's length
     reset_every: int | None = None  # updates after which networks and optimisers start anew
     weight_decay: float = 0.0
+    # Failed environment steps that are discarded instead of stopping the run: those of a simulation that diverged,
+    # any (exceptions and non-finite values of your own environment too), or none.
+    drop_bad_steps: DropBadSteps = "diverged"
     actor: Actor = Actor()
     critic: Critic = Critic()
     policy: Gaussian | Deterministic = Gaussian()
@@ -468,6 +471,11 @@ def _part(present: Any, parts: dict[str, type], value: Any, name: str) -> Any:
 
 
 def _coerce(value: Any, hint: Any, name: str) -> Any:
+    if typing.get_origin(hint) is typing.Literal:
+        names = typing.get_args(hint)
+        if value in names:
+            return value
+        raise InputError(f"{name} is {value!r}; expected {' or '.join(names)}{nearest(str(value), names)}")
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None or (isinstance(value, str) and value.lower() == "none"):
         if type(None) in options:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+DropBadSteps: TypeAlias = Literal["diverged", "any", "never"]  # which failed environment steps a run survives
 
 
 class InputError(ValueError):
@@ -22,7 +25,11 @@ class Failure(RuntimeError):
 
 
 class BadStep(Failure):
-    """A decision of which nothing may be kept; the text names task, seed, episode and step."""
+    """An environment step that failed and may not be dropped; the text names task, seed, episode and step."""
+
+
+class SimulationDiverged(Failure):
+    """A simulator's state is no longer finite. An environment may raise it: by default only this step is lost."""
 
 
 class Diverged(Failure):

@@ -4,6 +4,9 @@ The successor of a row is the row one step further on; only where an episode end
 apart, in a pool. Rows are [step, environment] flattened, so the successor of row i is row i + num_envs, and one
 spare step at the head holds the observations that will be acted on next.
 
+A row whose environment step failed is marked as dropped: it is never sampled, and no n-step path enters it. Its
+observation is still the successor of the row before.
+
 Storage is reserved, not touched: the operating system hands out memory as rows are written.
 """
 
@@ -16,6 +19,7 @@ from simbav2.envs.vector import Step
 from simbav2.types import Transition
 
 _NO_FINAL = 0  # nobody's slot, so that memory never touched says that no episode ended there
+_DROPPED = -1  # in the place of a slot: the step failed
 _COLUMNS = ("observation", "action", "reward", "terminated")
 
 
@@ -61,9 +65,15 @@ class Replay:
         self.final = np.zeros(rows + num_envs, np.int32)
         self.finals = Pool(observation_size)
         self.added = 0  # steps ever added
+        self.dropped = 0  # rows among those held that are never sampled
 
     def __len__(self) -> int:
         """Transitions that can be sampled."""
+        return self.held - self.dropped
+
+    @property
+    def held(self) -> int:
+        """Rows in the ring, the dropped ones included."""
         return min(self.added, self.steps) * self.num_envs
 
     @property
@@ -85,9 +95,12 @@ class Replay:
         # The oldest step gives up its place to the observations that will be acted on next.
         head = self._rows(self.added + 1)
         for row in range(head.start, head.stop):
-            if self.final[row] != _NO_FINAL:
+            if self.final[row] == _DROPPED:
+                self.dropped -= 1
+            elif self.final[row] != _NO_FINAL:
                 self.finals.release(int(self.final[row]))
-                self.final[row] = _NO_FINAL
+            self.final[row] = _NO_FINAL
+        self._drop(rows.start + np.flatnonzero(step.dropped))
         for env in np.flatnonzero(step.terminated | step.truncated):
             self.final[rows.start + env] = self.finals.keep(step.next_observation[env])
         self.observation[head] = step.observation
@@ -95,8 +108,20 @@ class Replay:
 
     def sample(self, batches: int, batch_size: int, rng: np.random.Generator) -> Transition:
         """Uniform with replacement: [batches, batch_size, ...]."""
+        if not len(self):
+            raise ValueError("the replay holds no transition to sample")
+        row = self._draw((batches, batch_size), rng)
+        while self.dropped and (bad := self.final[row] == _DROPPED).any():
+            row[bad] = self._draw(int(bad.sum()), rng)
+        return self._transitions(row)
+
+    def _draw(self, size: int | tuple[int, int], rng: np.random.Generator) -> NDArray:
         oldest = self._rows(self.oldest).start
-        return self._transitions((rng.integers(len(self), size=(batches, batch_size)) + oldest) % len(self.reward))
+        return (rng.integers(self.held, size=size) + oldest) % len(self.reward)
+
+    def _drop(self, rows: NDArray) -> None:
+        self.final[rows] = _DROPPED
+        self.dropped += len(rows)
 
     def _transitions(self, row: NDArray) -> Transition:
         rows = len(self.reward)
@@ -104,11 +129,13 @@ class Replay:
         last = row
         reward = self.reward[row]
         discount = np.full(row.shape, self.discount, np.float32)
-        # A path stops where its episode ended or where the newest step is reached.
+        # A path stops where its episode ended, before a dropped step, or where the newest step is reached.
         going = np.ones(row.shape, np.bool_)
         for _ in range(1, self.n_step):
             following = (last + self.num_envs) % rows
             going &= (self.final[last] == _NO_FINAL) & (following // self.num_envs * self.num_envs != head)
+            if self.dropped:
+                going &= self.final[following] != _DROPPED
             last = np.where(going, following, last)
             reward = reward + going * discount * self.reward[last]
             discount = np.where(going, discount * np.float32(self.discount), discount)
@@ -162,15 +189,20 @@ class Replay:
         """The steps [first, last) as rows of their own [S * N, ...], with the final observations among them."""
         rows = self._places(first, last)
         slots = self.final[rows]
-        ended = np.flatnonzero(slots != _NO_FINAL)
+        ended, dropped = np.flatnonzero(slots > _NO_FINAL), np.flatnonzero(slots == _DROPPED)
         columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        columns |= {"dropped": dropped} if len(dropped) else {}  # rare: most files do without
         return {**columns, "ended": ended, "final_observation": self.finals.rows[slots[ended]]}
 
     def put(self, first: int, part: dict[str, NDArray]) -> None:
         """Take back what `part` gave, from step `first` on; `added` tells which of it is still held."""
         count, ended = len(part["reward"]), part["ended"]
-        if (ended < 0).any() or (ended >= count).any() or (np.diff(ended) <= 0).any():
-            raise ValueError("the ends of its episodes are out of order")
+        dropped = part.get("dropped", np.empty(0, np.int64))
+        for name, places in (("ends of its episodes", ended), ("dropped steps", dropped)):
+            if (places < 0).any() or (places >= count).any() or (np.diff(places) <= 0).any():
+                raise ValueError(f"the {name} are out of order")
+        if np.isin(dropped, ended).any():
+            raise ValueError("a dropped step ends an episode")
         rows = self._places(first, first + count // self.num_envs)
         held = slice(max(0, self.oldest - first) * self.num_envs, None)
         for name in _COLUMNS:
@@ -178,6 +210,7 @@ class Replay:
         for row, observation in zip(ended.tolist(), part["final_observation"], strict=True):
             if row >= held.start:
                 self.final[rows[row]] = self.finals.keep(observation)
+        self._drop(rows[dropped[dropped >= held.start]])
 
     def _places(self, first: int, last: int) -> NDArray:
         """The rows of the steps [first, last), in order."""

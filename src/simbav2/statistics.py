@@ -53,11 +53,18 @@ class Returns(NamedTuple):
     def start(cls, num_envs: int) -> Returns:
         return cls(np.zeros(num_envs), Moments.start(1), 0.0)
 
-    def observe(self, reward: NDArray, ended: NDArray, discount: float) -> Returns:
-        """G <- gamma G + r; an episode that ended starts the next one at zero."""
+    def observe(self, reward: NDArray, ended: NDArray, discount: float, dropped: NDArray | None = None) -> Returns:
+        """G <- gamma G + r; an episode that ended starts the next one at zero.
+
+        Where the step was `dropped` there is no reward to learn from, and the next episode starts at zero too.
+        """
         running = discount * self.running + reward
-        moments = self.moments.observe(running[:, None])
-        return Returns(np.where(ended, 0.0, running), moments, max(self.largest, float(np.abs(running).max())))
+        seen = running if dropped is None else running[~dropped]
+        if not len(seen):
+            return self._replace(running=np.zeros_like(running))
+        moments = self.moments.observe(seen[:, None])
+        over = ended if dropped is None else ended | dropped
+        return Returns(np.where(over, 0.0, running), moments, max(self.largest, float(np.abs(seen).max())))
 
     def study(self, rewards: NDArray, ended: NDArray, discount: float) -> Returns:
         """The same as `observe` of one environment, reward by reward in order."""
@@ -90,9 +97,11 @@ class Statistics(NamedTuple):
         """Include the observations of every environment; call it before acting on them."""
         return self._replace(observation=self.observation.observe(observation))
 
-    def with_reward(self, reward: NDArray, ended: NDArray, discount: float) -> Statistics:
-        """Include the rewards of one decision in every environment."""
-        return self._replace(returns=self.returns.observe(reward, ended, discount))
+    def with_reward(
+        self, reward: NDArray, ended: NDArray, discount: float, dropped: NDArray | None = None
+    ) -> Statistics:
+        """Include the rewards of one decision in every environment, except where the step was `dropped`."""
+        return self._replace(returns=self.returns.observe(reward, ended, discount, dropped))
 
     def study(self, observations: NDArray, rewards: NDArray, ended: NDArray, discount: float) -> Statistics:
         """The same as one environment row by row, up to rounding: a million rows in half a second."""

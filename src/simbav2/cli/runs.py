@@ -54,6 +54,12 @@ def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> Non
     )
     add_track_option(parser)
     parser.add_argument("--keep", metavar="N", help="checkpoints kept, the same as --schedule.keep (default: 2)")
+    parser.add_argument(
+        "--drop-bad-steps",
+        metavar="WHICH",
+        help="failed environment steps to discard instead of stopping: diverged (of a simulation that diverged), "
+        "any (also exceptions and non-finite values of your own environment), never (default: diverged)",
+    )
     parser.epilog = (
         "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n"
         + "\n".join(
@@ -77,8 +83,8 @@ def add_track_option(parser: Parser) -> None:
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
     """Those given, by their names in the config."""
-    kept = {} if options.keep is None else {"schedule.keep": options.keep}
-    return {**options.settings, **kept}
+    named = {"schedule.keep": options.keep, "drop_bad_steps": options.drop_bad_steps}
+    return {**options.settings, **{name: value for name, value in named.items() if value is not None}}
 
 
 def exit_status(work: Callable[[], int]) -> int:

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from simbav2.envs.rendering import Camera, check_mode
 from simbav2.envs.tasks import Task
+from simbav2.errors import SimulationDiverged
 
 _library = os.environ.get("MUJOCO_GL")
 os.environ["MUJOCO_GL"] = "off"
 try:
     from dm_control import suite
+    from dm_control.rl.control import PhysicsError
 finally:
     del os.environ["MUJOCO_GL"]
     if _library is not None:
@@ -69,7 +71,10 @@ class ControlSuite(gym.Env):
         return _flatten(self._control.reset().observation), {}
 
     def step(self, action: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
-        timestep = self._control.step(action)
+        try:
+            timestep = self._control.step(action)
+        except PhysicsError as error:
+            raise SimulationDiverged(str(error)) from error
         terminated = timestep.discount == 0.0
         return (
             _flatten(timestep.observation),

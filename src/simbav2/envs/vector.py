@@ -1,7 +1,8 @@
 """What the training loop steps: always a batch of environments, each reset in the step that ends its episode.
 
-What comes of them is looked at before it is handed on: a number that is not finite, an environment that raises or
-whose process dies is a `BadStep`, after which `episodes` are still those of the last good step.
+A step that fails (an exception, a number that is not finite) is dropped where `drop_bad_steps` allows it: its
+environment starts the next episode and `Step.dropped` says so, while the other environments' transitions are kept.
+Elsewhere it is a `BadStep`, after which `episodes` are still those of the last good step.
 
 Gymnasium's SyncVectorEnv would do, but it gathers every `info` entry of every step: with the nine of Ant-v4,
 one environment takes 45 microseconds besides the simulator. `Members` reads what it needs and takes 8.
@@ -9,25 +10,32 @@ one environment takes 45 microseconds besides the simulator. `Members` reads wha
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from simbav2.envs.make import EPISODE_LENGTH, Source, custom, describe, make_member
 from simbav2.envs.spaces import FlatObservations, UnitActions
 from simbav2.envs.tasks import Task
 from simbav2.envs.wrappers import EpisodeSeeds, episode_seed
-from simbav2.errors import BadStep, InputError
+from simbav2.errors import BadStep, DropBadSteps, InputError, SimulationDiverged, printable
 
+log = logging.getLogger("simbav2")
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 Observations: TypeAlias = NDArray[np.float32]
+
+LOGGED_FAULTS = 20  # of one object of environments; more would bury everything else
+START_ATTEMPTS = 10  # episodes tried in a row before an environment counts as broken
+MAX_DROPPED, MAX_DROPPED_SHARE = 10, 0.01  # a run that exceeds both stops
 
 
 class Step(NamedTuple):
@@ -39,6 +47,17 @@ class Step(NamedTuple):
     terminated: Flags  # [N]
     truncated: Flags  # [N]
     success: Floats  # [N], 0 or 1; NaN where the environment does not say, so gather it with np.fmax
+    dropped: Flags  # [N], the step failed: its transition must not be used, and `observation` starts a new episode
+
+
+def check_dropped(dropped: int, decisions: int, envs: Envs) -> None:
+    """Stop where failed steps are too many to be accidents."""
+    if dropped > MAX_DROPPED and dropped > MAX_DROPPED_SHARE * decisions:
+        raise BadStep(
+            f"{envs.task.id}, seed {envs.seed}: {dropped} of {decisions:,} environment steps failed and were "
+            f"dropped, more than {MAX_DROPPED_SHARE:.0%}; fix the environment, then resume; "
+            f"the last: {envs.last_fault}"
+        )
 
 
 class Envs(ABC):
@@ -50,10 +69,13 @@ class Envs(ABC):
     seed: int
     episodes: list[int]  # the current episode's number in each; once set, the next `reset` starts these
 
-    def __init__(self, task: Task, seed: int, num_envs: int) -> None:
+    def __init__(self, task: Task, seed: int, num_envs: int, drop_bad_steps: DropBadSteps) -> None:
         self.task = task
         self.seed = seed
         self.num_envs = num_envs
+        self.drop_bad_steps = drop_bad_steps
+        self.last_fault = ""  # the latest that was dropped
+        self._faults = 0  # dropped so far
         self._steps = [0] * num_envs  # decisions taken in the current episodes
 
     @property
@@ -65,13 +87,10 @@ class Envs(ABC):
         return self.task.action_size
 
     def reset(self) -> Observations:
-        before = self.episodes
         self._steps = [-1] * self.num_envs  # a reset is the step before the first
-        try:
+        with self._all_or_nothing(self.episodes):
             observation = self._reset()
-        except Exception as error:
-            raise self._bad(before, error, *self._suspects()) from error
-        self._require_finite("observation", observation, before)
+            self._check_first(observation)
         self._steps = [0] * self.num_envs
         return observation
 
@@ -82,28 +101,28 @@ class Envs(ABC):
         """
         self.episodes = episodes
         self._steps = [len(played) - 1 for played in actions]
-        try:
+        with self._all_or_nothing(episodes):
             observation = self._restore(actions)
-        except Exception as error:
-            raise self._bad(episodes, error, *self._suspects()) from error
         self._steps = [len(played) for played in actions]
         return observation
 
     def step(self, actions: NDArray[Any]) -> Step:
         before = self.episodes
-        self._require_finite("action", actions, before)
-        try:
+        with self._all_or_nothing(before):
+            for member in _not_finite(actions):
+                raise self._bad("the action is not finite", self._place(member, before[member]))
             step = self._step(actions)
-        except Exception as error:
-            raise self._bad(before, error, *self._suspects()) from error
-        # As the replay will hold it: what is finite in float64 need not be so in float32.
-        with np.errstate(over="ignore"):
-            self._require_finite("reward", step.reward.astype(np.float32), before)
-        self._require_finite("observation", step.next_observation, before)
-        ended = (step.terminated | step.truncated).tolist()
-        if any(ended):
-            self._require_finite("first observation", step.observation, before)
-        self._steps = [0 if over else count + 1 for count, over in zip(self._steps, ended, strict=True)]
+            # As the replay will hold it: what is finite in float64 need not be so in float32.
+            with np.errstate(over="ignore"):
+                reward = step.reward.astype(np.float32)
+            for name, array in (("reward", reward), ("observation", step.next_observation)):
+                for member in _not_finite(array):
+                    if not step.dropped[member]:
+                        self._drop(step, member, f"the {name} is not finite", before[member])
+            first = (step.terminated | step.truncated | step.dropped).tolist()
+            if any(first):
+                self._check_first(step.observation)
+        self._steps = [0 if new else count + 1 for count, new in zip(self._steps, first, strict=True)]
         return step
 
     @abstractmethod
@@ -119,25 +138,88 @@ class Envs(ABC):
     def _step(self, actions: NDArray[Any]) -> Step: ...
 
     @abstractmethod
-    def _suspects(self) -> Sequence[int]:
-        """Which environments an exception may have come from."""
+    def _reset_one(self, member: int) -> Observations:
+        """Start the next episode of one environment; returns its first observation [O]."""
 
-    def _require_finite(self, name: str, array: NDArray[Any], before: list[int]) -> None:
-        if not np.isfinite(array).all():
-            finite = np.isfinite(array).reshape(self.num_envs, -1).all(axis=1)
-            raise self._bad(before, f"the {name} is not finite", *np.flatnonzero(~finite).tolist())
+    # What happens to a fault: an exception, or the description of a value that is not finite. ---------------
 
-    def _bad(self, before: list[int], problem: str | Exception, *members: int) -> BadStep:
-        if isinstance(problem, Exception):
-            problem = f"{type(problem).__name__}: {problem}".rstrip(": ")
-        places = []
-        for member in members:
-            # A new number: it was the reset to the next episode that went wrong.
-            again = self.episodes[member] == before[member]
-            place = f"episode {self.episodes[member]}, step {self._steps[member] + 1 if again else 0}"
-            places.append(place if self.num_envs == 1 else f"environment {member}, {place}")
-        self.episodes = before
-        return BadStep(f"{self.task.id}, seed {self.seed}, {' or '.join(places)}: {problem}")
+    def _may_drop(self, fault: str | Exception) -> bool:
+        match self.drop_bad_steps:
+            case "any":
+                return True
+            case "diverged" if isinstance(fault, str):
+                return self.task.suite != "custom"  # only of the benchmark's tasks is it known to be the simulator
+            case "diverged":
+                return isinstance(fault, SimulationDiverged)
+            case "never":
+                return False
+
+    def _drop(self, step: Step, member: int, fault: str | Exception, episode: int) -> None:
+        """Take the transition of `member` out of `step`, or raise."""
+        self._survive(fault, self._place(member, episode))
+        if not (step.terminated[member] or step.truncated[member]):
+            step.observation[member] = self._start_episode(member)
+        step.next_observation[member], step.reward[member], step.success[member] = 0.0, 0.0, np.nan
+        step.terminated[member] = step.truncated[member] = False
+        step.dropped[member] = True
+
+    def _start_episode(self, member: int) -> Observations:
+        """The first observation of the next episode that can be started."""
+        for _ in range(START_ATTEMPTS):
+            fault: str | Exception = "the first observation is not finite"
+            try:
+                observation = self._reset_one(member)
+                if np.isfinite(observation).all():
+                    return observation
+            except Exception as error:
+                fault = error
+            self._survive(fault, self._place(member, self.episodes[member], 0))
+        raise self._bad(
+            f"{START_ATTEMPTS} episodes in a row failed to start; fix the environment; the last: {_text(fault)}",
+            self._place(member, self.episodes[member], 0),
+        )
+
+    def _check_first(self, observation: Observations) -> None:
+        """Replace first observations that are not finite by those of later episodes, or raise."""
+        for member in _not_finite(observation):
+            self._survive("the first observation is not finite", self._place(member, self.episodes[member], 0))
+            observation[member] = self._start_episode(member)
+
+    def _survive(self, fault: str | Exception, place: str) -> None:
+        """Log a fault that may be dropped; raise any other."""
+        if not self._may_drop(fault):
+            raise self._bad(fault, place) from (fault if isinstance(fault, Exception) else None)
+        self._faults += 1
+        self.last_fault = f"{place}: {_text(fault)}"
+        if self._faults <= LOGGED_FAULTS:
+            rest = "; further dropped steps are counted, but not logged" if self._faults == LOGGED_FAULTS else ""
+            log.warning(
+                "simbav2: dropped a failed step: %s, seed %d, %s%s",
+                printable(self.task.id),
+                self.seed,
+                printable(self.last_fault),
+                rest,
+            )
+
+    def _bad(self, fault: str | Exception, *places: str) -> BadStep:
+        return BadStep(f"{self.task.id}, seed {self.seed}, {' or '.join(places)}: {_text(fault)}")
+
+    def _place(self, member: int, episode: int, step: int | None = None) -> str:
+        """Where a fault came from; by default the step that follows those taken."""
+        place = f"episode {episode}, step {self._steps[member] + 1 if step is None else step}"
+        return place if self.num_envs == 1 else f"environment {member}, {place}"
+
+    @contextmanager
+    def _all_or_nothing(self, before: list[int]) -> Iterator[None]:
+        """A fault that is not dropped leaves the episodes as they were `before`."""
+        try:
+            yield
+        except BadStep:
+            self.episodes = before
+            raise
+        except Exception as error:
+            self.episodes = before
+            raise self._bad(error, *(self._place(*who) for who in enumerate(before))) from error
 
     def __enter__(self) -> Self:
         return self
@@ -147,7 +229,11 @@ class Envs(ABC):
 
 
 def make_vector_env(
-    source: Source | VectorEnv, seed: int = 0, num_envs: int | None = None, action_repeat: int | None = None
+    source: Source | VectorEnv,
+    seed: int = 0,
+    num_envs: int | None = None,
+    action_repeat: int | None = None,
+    drop_bad_steps: DropBadSteps = "diverged",
 ) -> Envs:
     """`num_envs` (or one) of `source`; or all of a vector environment, which must reset in the same step."""
     if isinstance(source, VectorEnv):
@@ -155,7 +241,7 @@ def make_vector_env(
             raise InputError(f"num_envs is {num_envs}, but {source} came; leave num_envs out")
         if action_repeat not in (None, 1):
             raise InputError(f"action_repeat is {action_repeat}, but {source} came; repeat actions inside it")
-        return Foreign(source, seed)
+        return Foreign(source, seed, drop_bad_steps)
     if num_envs is None:
         num_envs = 1
     if num_envs < 1:
@@ -163,17 +249,22 @@ def make_vector_env(
     if isinstance(source, gym.Env) and num_envs > 1:
         raise InputError(f"num_envs is {num_envs}, but one environment came; give a callable that makes one")
     members = [make_member(source, seed, stream, action_repeat) for stream in range(num_envs)]
-    return Members(members, describe(members[0], source), seed)
+    return Members(members, describe(members[0], source), seed, drop_bad_steps)
 
 
 class Members(Envs):
     """Environments made by `make_env`, one after the other."""
 
-    def __init__(self, members: Sequence[EpisodeSeeds], task: Task, seed: int) -> None:
-        super().__init__(task, seed, len(members))
+    def __init__(
+        self,
+        members: Sequence[EpisodeSeeds],
+        task: Task,
+        seed: int,
+        drop_bad_steps: DropBadSteps = "diverged",
+    ) -> None:
+        super().__init__(task, seed, len(members), drop_bad_steps)
         self._members = members
         self.actions = members[0].get_wrapper_attr("actions")
-        self._busy = 0  # the member whose turn it is
 
     @property
     def episodes(self) -> list[int]:
@@ -184,19 +275,21 @@ class Members(Envs):
         for member, number in zip(self._members, numbers, strict=True):
             member.episode = number
 
-    def _turns(self) -> Iterator[tuple[int, EpisodeSeeds]]:
-        for index, member in enumerate(self._members):
-            self._busy = index
-            yield index, member
-
     def _reset(self) -> Observations:
-        return np.stack([member.reset()[0] for _, member in self._turns()])
+        return np.stack([self._start_episode(index) for index in range(self.num_envs)])
+
+    def _reset_one(self, member: int) -> Observations:
+        return self._members[member].reset()[0]
 
     def _restore(self, actions: Sequence[NDArray[Any]]) -> Observations | None:
         observation = self._reset()
-        for index, member in self._turns():
+        for index, member in enumerate(self._members):
             for action in actions[index]:
-                observation[index], _, terminated, truncated, _ = member.step(action)
+                try:
+                    observation[index], _, terminated, truncated, _ = member.step(action)
+                except Exception as error:
+                    self._survive(error, self._place(index, member.episode))
+                    return None
                 if terminated or truncated:
                     return None
         return observation
@@ -207,22 +300,24 @@ class Members(Envs):
             observation=np.empty(shape, np.float32),
             next_observation=np.empty(shape, np.float32),
             reward=np.empty(self.num_envs),
-            terminated=np.empty(self.num_envs, np.bool_),
-            truncated=np.empty(self.num_envs, np.bool_),
+            terminated=np.zeros(self.num_envs, np.bool_),
+            truncated=np.zeros(self.num_envs, np.bool_),
             success=np.empty(self.num_envs),
+            dropped=np.zeros(self.num_envs, np.bool_),
         )
-        for index, member in self._turns():
-            observation, reward, terminated, truncated, info = member.step(actions[index])
+        for index, member in enumerate(self._members):
+            try:
+                observation, reward, terminated, truncated, info = member.step(actions[index])
+                step.reward[index] = reward
+                step.success[index] = info.get("success", np.nan)
+            except Exception as error:
+                self._drop(step, index, error, member.episode)
+                continue
             step.next_observation[index] = observation
-            step.observation[index] = member.reset()[0] if terminated or truncated else observation
-            step.reward[index] = reward
             step.terminated[index] = terminated
             step.truncated[index] = truncated
-            step.success[index] = info.get("success", np.nan)
+            step.observation[index] = self._start_episode(index) if terminated or truncated else observation
         return step
-
-    def _suspects(self) -> Sequence[int]:
-        return [self._busy]
 
     def close(self) -> None:
         for member in self._members:
@@ -236,7 +331,7 @@ class Foreign(Envs):
     `restore` starts new episodes.
     """
 
-    def __init__(self, vector: VectorEnv, seed: int) -> None:
+    def __init__(self, vector: VectorEnv, seed: int, drop_bad_steps: DropBadSteps = "diverged") -> None:
         # The metadata is the last word only for lack of the attribute: environments of one class share it.
         mode = getattr(vector.unwrapped, "autoreset_mode", vector.metadata.get("autoreset_mode"))
         if mode != AutoresetMode.SAME_STEP:
@@ -252,7 +347,18 @@ class Foreign(Envs):
         name = spec.id if spec else type(vector).__name__
         length = (spec.max_episode_steps if spec else None) or EPISODE_LENGTH
         task = custom(name, self._observations.size, self.actions.size, 1, length)
-        super().__init__(task, seed, vector.num_envs)
+        super().__init__(task, seed, vector.num_envs, drop_bad_steps)
+
+    def _may_drop(self, fault: str | Exception) -> bool:
+        # An exception concerns all members; a value of one member needs a vector environment that can reset it.
+        can_reset_one = isinstance(self._vector.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        return can_reset_one and isinstance(fault, str) and super()._may_drop(fault)
+
+    def _reset_one(self, member: int) -> Observations:
+        mask = np.arange(self.num_envs) == member
+        self.episodes = [number + int(own) for number, own in zip(self.episodes, mask, strict=True)]
+        observation, _ = self._vector.reset(options={"reset_mask": mask})
+        return self._observations.flatten(observation, (self.num_envs,))[member]
 
     def _reset(self) -> Observations:
         observation, _ = self._vector.reset(seed=episode_seed(self.seed, *self.episodes))
@@ -270,6 +376,7 @@ class Foreign(Envs):
             terminated=np.array(terminated, np.bool_),
             truncated=np.array(truncated, np.bool_),
             success=np.full(self.num_envs, np.nan),
+            dropped=np.zeros(self.num_envs, np.bool_),
         )
         ended = step.terminated | step.truncated
         for index in np.flatnonzero(ended).tolist():
@@ -282,18 +389,17 @@ class Foreign(Envs):
                 step.success[who] = told["success"][who]
         return step
 
-    def _suspects(self) -> Sequence[int]:
-        return range(self.num_envs)
-
-    def _bad(self, before: list[int], problem: str | Exception, *members: int) -> BadStep:
+    def _bad(self, fault: str | Exception, *places: str) -> BadStep:
         processes = getattr(self._vector.unwrapped, "processes", ())
-        if not processes or not isinstance(problem, EOFError | ConnectionError):
-            return super()._bad(before, problem, *members)
+        if not processes or not isinstance(fault, EOFError | ConnectionError):
+            return super()._bad(fault, *places)
         wait([process.sentinel for process in processes], timeout=5)  # the end is heard of before it is seen
         dead = [index for index, process in enumerate(processes) if not process.is_alive()]
         codes = ", ".join(str(processes[index].exitcode) for index in dead)
         self._bury()
-        return super()._bad(before, f"its worker process died with exit code {codes}", *dead)
+        return super()._bad(
+            f"its worker process died with exit code {codes}", *(self._place(i, self.episodes[i]) for i in dead)
+        )
 
     def _bury(self) -> None:
         """Close an AsyncVectorEnv with a dead worker; Gymnasium would wait for its answer."""
@@ -307,6 +413,16 @@ class Foreign(Envs):
 
     def close(self) -> None:
         self._vector.close()
+
+
+def _not_finite(array: NDArray[Any]) -> list[int]:
+    """The rows of `array` [N, ...] that hold a value which is not finite."""
+    finite = np.isfinite(array)
+    return [] if finite.all() else np.flatnonzero(~finite.reshape(len(array), -1).all(axis=1)).tolist()
+
+
+def _text(fault: str | Exception) -> str:
+    return fault if isinstance(fault, str) else f"{type(fault).__name__}: {fault}".rstrip(": ")
 
 
 def _member(batch: Any, index: int) -> Any:

@@ -18,7 +18,7 @@ from simbav2.agent import SimbaV2
 from simbav2.datasets import hdf5
 from simbav2.datasets.catalog import LEVELS
 from simbav2.datasets.hdf5 import Episode
-from simbav2.envs.vector import make_vector_env
+from simbav2.envs.vector import check_dropped, make_vector_env
 from simbav2.errors import InputError
 from simbav2.replay import Replay
 from simbav2.training import history
@@ -61,11 +61,14 @@ def _episodes(replay: Replay, first: int, last: int) -> Iterator[Episode]:
     """The steps [first, last), environment by environment. What is under way at `last` is cut there."""
     part = replay.part(first, last + 1)  # one more, for the observation that the last step led to
     final = dict(zip(part["ended"].tolist(), part["final_observation"], strict=True))
+    dropped = set(part["dropped"].tolist()) if "dropped" in part else set()
     for env in range(replay.num_envs):
         rows = np.arange(env, len(part["reward"]), replay.num_envs)
         start = 0
         for at, row in enumerate(rows[:-1]):
-            if row in final or at == len(rows) - 2:
+            if row in dropped:
+                start = at + 1
+            elif row in final or at == len(rows) - 2 or rows[at + 1] in dropped:
                 steps = rows[start : at + 1]
                 successor = final.get(int(row), part["observation"][rows[at + 1]])
                 yield Episode(
@@ -79,19 +82,28 @@ def _episodes(replay: Replay, first: int, last: int) -> Iterator[Episode]:
 
 def fresh(agent: SimbaV2, seed: int) -> Iterator[Episode]:
     """Episodes without end, played by the policy with its noise."""
-    with make_vector_env(agent.source, seed, 1, agent.config.action_repeat) as envs:
+    config = agent.config
+    with make_vector_env(agent.source, seed, 1, config.action_repeat, config.drop_bad_steps) as envs:
         observation = envs.reset()
         path: list[tuple[np.ndarray, np.ndarray, float]] = []
+        decisions = dropped = 0
         while True:
             action = agent.act(observation, noise=1.0)
             agent.decisions += 1  # the noise is a function of it
             step = envs.step(action)
-            path.append((observation[0], action[0], float(step.reward[0])))
+            decisions += 1
+            if step.dropped[0]:
+                dropped += 1
+                check_dropped(dropped, decisions, envs)
+                last = observation[0]  # what was acted on in vain; the episode is cut there
+            else:
+                path.append((observation[0], action[0], float(step.reward[0])))
+                last = step.next_observation[0]
             observation = step.observation
-            if step.terminated[0] or step.truncated[0]:
+            if path and (step.terminated[0] or step.truncated[0] or step.dropped[0]):
                 observations, actions, rewards = zip(*path, strict=True)
                 yield Episode(
-                    np.stack([*observations, step.next_observation[0]]),
+                    np.stack([*observations, last]),
                     np.stack(actions),
                     np.array(rewards, np.float32),
                     bool(step.terminated[0]),

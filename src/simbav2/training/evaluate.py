@@ -28,6 +28,7 @@ class Played(NamedTuple):
     success: float | None
     discounted: float  # the discounted return
     q: float  # the discounted return that the critic expected at the start
+    dropped: bool = False  # cut short by an environment step that failed
 
 
 class EpisodeCounter:
@@ -39,12 +40,12 @@ class EpisodeCounter:
         self.successes = np.full(num_envs, np.nan)
 
     def observe(self, step: Step) -> list[tuple[int, Episode]]:
-        """The episodes that ended with this step, each with its environment's index."""
+        """The episodes that ended or were cut by a dropped step, each with its environment's index."""
         self.totals += step.reward
-        self.lengths += 1
+        self.lengths += ~step.dropped
         self.successes = np.fmax(self.successes, step.success)
         ended = []
-        for env in np.flatnonzero(step.terminated | step.truncated):
+        for env in np.flatnonzero(step.terminated | step.truncated | step.dropped):
             success = float(self.successes[env])
             episode = Episode(
                 float(self.totals[env]), int(self.lengths[env]), None if np.isnan(success) else success
@@ -57,7 +58,8 @@ class EpisodeCounter:
 def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) -> list[Played]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
-    Each environment plays a fixed share, so that short episodes are not counted more often than long ones.
+    Each environment plays a fixed share, so that short episodes are not counted more often than long ones. An
+    episode with a dropped step ends there, with the return it has until then.
     """
     assert agent.config.discount is not None
     shares = [episodes // envs.num_envs + (i < episodes % envs.num_envs) for i in range(envs.num_envs)]
@@ -74,7 +76,8 @@ def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) 
         weight *= agent.config.discount
         ended = counter.observe(step)
         for env, episode in ended:
-            played[env].append(Played(*episode, float(discounted[env]), float(expected[env])))
+            outcome = float(discounted[env]), float(expected[env]), bool(step.dropped[env])
+            played[env].append(Played(*episode, *outcome))
             discounted[env], weight[env] = 0.0, 1.0
         if ended:
             begun = [env for env, _ in ended]

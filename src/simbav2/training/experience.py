@@ -15,7 +15,7 @@ import numpy as np
 
 from simbav2.errors import CheckpointError
 from simbav2.replay import Replay
-from simbav2.training.files import Spec, Sum, damage, read_arrays, write_arrays
+from simbav2.training.files import Spec, Sum, array_names, damage, read_arrays, write_arrays
 
 
 class Segment(NamedTuple):
@@ -60,19 +60,20 @@ def write_newest(replay: Replay, path: Path) -> Sum:
 
 def read_newest(replay: Replay, path: Path) -> None:
     steps = replay.added - replay.sealed  # none before the first decision
-    arrays = read_arrays(path, {**_specs(replay, steps), "head": Spec(replay.head.shape, np.float32)})
+    arrays = read_arrays(path, {**_specs(replay, steps, path), "head": Spec(replay.head.shape, np.float32)})
     with damage(path):
         replay.put(replay.sealed, arrays)
     replay.head[:] = arrays["head"]
 
 
 def read_part(replay: Replay, first: int, last: int, path: Path) -> None:
-    arrays = read_arrays(path, _specs(replay, last - first))
+    arrays = read_arrays(path, _specs(replay, last - first, path))
     with damage(path):
         replay.put(first, arrays)
 
 
-def _specs(replay: Replay, steps: int) -> dict[str, Spec]:
+def _specs(replay: Replay, steps: int, path: Path) -> dict[str, Spec]:
+    optional = {"dropped": Spec((None,), np.int64)} if "dropped" in array_names(path) else {}
     rows, size = steps * replay.num_envs, replay.observation.shape[1]
     return {
         "observation": Spec((rows, size), np.float32),
@@ -81,4 +82,5 @@ def _specs(replay: Replay, steps: int) -> dict[str, Spec]:
         "terminated": Spec((rows,), np.bool_),
         "ended": Spec((None,), np.int64),
         "final_observation": Spec((None, size), np.float32),
+        **optional,
     }

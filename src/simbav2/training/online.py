@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.envs.vector import check_dropped
 from simbav2.errors import BadStep
 from simbav2.training import divergence
 from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
@@ -28,6 +29,7 @@ class Loop:
         self.agent = agent
         self.episodes = EpisodeCounter(agent.config.num_envs)
         self.ended: list[Episode] = []  # since the last log of a run
+        self.dropped_steps = 0  # of the whole run
         self.continued = True  # False where the episodes of the snapshot could not be gone on with
         self.observation = self._begin() if snapshot is None else self._restore(snapshot)
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
@@ -36,7 +38,7 @@ class Loop:
         """One decision in every environment and the updates due after it; returns the episodes that ended.
 
         As long as there are updates on recorded data to take, some of them instead. After a `BadStep` everything
-        is as it was before.
+        is as it was before, unless it says that too many steps were dropped: then this one has been taken.
         """
         agent = self.agent
         if agent.offline:
@@ -55,7 +57,15 @@ class Loop:
         agent.record(self.observation, action, step)
         self.observation = step.observation
         self.metrics = agent.update() or self.metrics
-        return [episode for _, episode in self.episodes.observe(step)]
+        ended = [episode for env, episode in self.episodes.observe(step) if not step.dropped[env]]
+        if step.dropped.any():
+            self.dropped_steps += int(step.dropped.sum())
+            try:
+                check_dropped(self.dropped_steps, agent.replay.added * agent.config.num_envs, agent.envs)
+            except BadStep:
+                self.ended += ended  # the next log of the run tells of them
+                raise
+        return ended
 
     def snapshot(self) -> dict[str, Any]:
         """Where every environment is, as plain data."""
@@ -65,6 +75,7 @@ class Loop:
             "lengths": self.episodes.lengths.tolist(),
             "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
             "ended": self.ended,
+            "dropped_steps": self.dropped_steps,
         }
 
     def _begin(self) -> NDArray:
@@ -76,6 +87,7 @@ class Loop:
         """Go on in the middle of the episodes under way, by playing their actions again from their seeds."""
         agent, lengths = self.agent, snapshot["lengths"]
         self.ended = [Episode(*episode) for episode in snapshot["ended"]]
+        self.dropped_steps = snapshot["dropped_steps"]
         # Of an episode longer than the replay not all actions are left.
         known = max(lengths) <= agent.replay.added - agent.replay.oldest
         actions = agent.replay.recent_actions(lengths if known else [0] * len(lengths))
@@ -118,7 +130,7 @@ def train(loop: Loop, until: int, recorder: Recorder) -> bool:
                 due = last or now // schedule.measure_every > (now - schedule.log_every) // schedule.measure_every
                 measures = agent.measure() if due and agent.updates else {}
                 divergence.check(agent, loop.metrics, recorder.folder)
-                recorder.progress(loop.ended, {**(loop.metrics or {}), **measures})
+                recorder.progress(loop.ended, {**(loop.metrics or {}), **measures}, loop.dropped_steps)
                 loop.ended = []
             if last or learned or now // schedule.evaluate_every > before // schedule.evaluate_every:
                 look()

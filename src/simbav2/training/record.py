@@ -113,8 +113,13 @@ class Recorder:
     def updates(self) -> int:
         return self.agent.updates
 
-    def progress(self, episodes: Sequence[Episode], metrics: dict[str, Any] | None) -> None:
-        """One row about the time since the last: `episodes` that ended, and the learner's latest metrics."""
+    def progress(
+        self, episodes: Sequence[Episode], metrics: dict[str, Any] | None, dropped_steps: int = 0
+    ) -> None:
+        """One row about the time since the last: `episodes` that ended, and the learner's latest metrics.
+
+        `dropped_steps` are those of the whole run.
+        """
         agent, status = self.agent, self.display.status
         # Reading the metrics waits for the updates under way, so that they are counted in the time they took.
         values = {name: float(value) for name, value in (metrics or {}).items()}
@@ -128,6 +133,8 @@ class Recorder:
         self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
         if agent.config.reset_every:
             values["resets"] = agent.resets
+        if dropped_steps:
+            values["dropped_steps"] = dropped_steps
         self._signs(values | symptoms.signs_of_entropy(agent, values) | symptoms.signs_of_statistics(agent))
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
@@ -166,7 +173,7 @@ class Recorder:
         """The run goes on: what stopped it is mended."""
         (self.folder / FAILURE).unlink(missing_ok=True)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self, dropped_steps: int) -> dict[str, Any]:
         """Write and return the summary."""
         agent = self.agent
         total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
@@ -181,6 +188,7 @@ class Recorder:
             "env_steps": agent.env_steps,
             "decisions": agent.decisions,
             "updates": self.updates,
+            "dropped_steps": dropped_steps,
             "final_return": total,
             "final_success": success,
             "normalized_score": None if score is None else normalized(dataset, agent.task, score),

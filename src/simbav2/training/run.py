@@ -177,7 +177,7 @@ def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
         raise
     finally:
         recorder.callbacks.on_end(recorder.agent)
-    summary = recorder.finish()
+    summary = recorder.finish(loop.dropped_steps)
     _report(recorder.folder)
     return summary
 

@@ -106,6 +106,15 @@ def _columns_off(now: Signs, before: Sequence[Signs]) -> str | None:
     return None
 
 
+def _steps_dropped(now: Signs, before: Sequence[Signs]) -> str | None:
+    steps, episodes = now.get("dropped_steps", 0), now.get("evaluation/dropped_episodes", 0)
+    if steps:
+        return f"failed environment steps dropped so far: {steps:.0f}; their episodes were cut there"
+    if episodes:
+        return f"episodes of an evaluation cut where an environment step failed: {episodes:.0f}"
+    return None
+
+
 SYMPTOMS = (
     Symptom(
         "support saturated",
@@ -140,6 +149,12 @@ SYMPTOMS = (
         "units dead",
         _units_dead,
         "lower the learning rate, or start the networks anew now and then (--reset-every 500000)",
+    ),
+    Symptom(
+        "steps dropped",
+        _steps_dropped,
+        "the log names task, seed, episode and step of the first ones; a smaller simulator time step or smaller "
+        "actions keep a simulation stable; --drop-bad-steps never stops at the first",
     ),
     Symptom("columns off the sphere", _columns_off, "this is a defect of the program: please report it"),
 )
@@ -188,9 +203,11 @@ def signs_of_entropy(agent: SimbaV2, metrics: Signs) -> dict[str, float]:
 
 def signs_of_evaluation(episodes: Sequence[Played]) -> dict[str, float]:
     """What the critic expected at the start of the episodes, and what came of it; both in the reward's units."""
+    dropped = sum(episode.dropped for episode in episodes)
     return {
         "evaluation/q": sum(episode.q for episode in episodes) / len(episodes),
         "evaluation/discounted_return": sum(episode.discounted for episode in episodes) / len(episodes),
+        **({"evaluation/dropped_episodes": dropped} if dropped else {}),
     }
 
 
