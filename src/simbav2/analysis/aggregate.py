@@ -1,4 +1,4 @@
-"""One number for many runs on many tasks, and how far it can be trusted. NumPy only.
+"""One number for many runs on many tasks, and how far it can be trusted.
 
 Scores are [runs, tasks], as everywhere; NaN marks a hole that was allowed. A statistic takes arrays
 [..., runs, tasks] and gives [...], so that all bootstrap samples go through it at once.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import ttest_ind_from_stats
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
@@ -178,44 +179,13 @@ def welch(one: Sample, other: Sample) -> float:
     """The two-sided p-value for equal means with unequal variances; NaN where a variance is unknown."""
     if min(one.size, other.size) < 2:
         return math.nan
-    errors = one.standard_error**2, other.standard_error**2
-    variance = sum(errors)
-    if math.isnan(variance):
-        return math.nan
-    if variance == 0:
+    if one.standard_error == other.standard_error == 0:
         return float(one.mean == other.mean)
-    freedom = variance**2 / (errors[0] ** 2 / (one.size - 1) + errors[1] ** 2 / (other.size - 1))
-    return student_tails((one.mean - other.mean) / math.sqrt(variance), freedom)
+    deviations = (sample.standard_error * math.sqrt(sample.size) for sample in (one, other))
+    first, second = ((s.mean, deviation, s.size) for s, deviation in zip((one, other), deviations, strict=True))
+    return float(ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
 def not_worse(sample: Sample, best: Sample, level: float = 0.05) -> bool:
     """The paper's "not statistically worse than the highest"; an unknown variance proves nothing either way."""
     return not welch(sample, best) < level
-
-
-def student_tails(t: float, freedom: float) -> float:
-    """P(|T| > |t|) for Student's distribution."""
-    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
-
-
-def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), by its continued fraction (Lentz's method)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):  # where the fraction converges fast for the mirror image
-        return 1 - _incomplete_beta(b, a, 1 - x)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    tiny = 1e-300
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or tiny)
-    value = d
-    for m in range(1, 1_000):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / (1 + term * d or tiny)
-            c = 1 + term / c or tiny
-            value *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return front * value / a
