@@ -21,6 +21,7 @@ class Parser(argparse.ArgumentParser):
     """argparse with one-line errors, and with settings where a command asks for them."""
 
     takes_settings = False
+    everything = ""  # the epilog of `--help-all`
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see `{self.prog} --help`")
@@ -49,6 +50,18 @@ class Parser(argparse.ArgumentParser):
                     raise InputError(f"{option} has no value; expected {option} VALUE")
             settings[option[2:]] = value
         return rest, settings
+
+
+class HelpAll(argparse.Action):
+    """`--help` with every setting."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **more)
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        parser.epilog = parser.everything
+        parser.print_help()
+        parser.exit()
 
 
 class AddCommand(Protocol):

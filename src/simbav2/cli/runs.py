@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simbav2 import presets
-from simbav2.cli.parser import Parser
-from simbav2.config import leaves
+from simbav2.cli.parser import HelpAll, Parser
+from simbav2.config import tree as config
 from simbav2.errors import Failure, InputError, printable
 
 if TYPE_CHECKING:
@@ -19,7 +20,19 @@ if TYPE_CHECKING:
 
 STOPPED = 130  # the shell's status for Ctrl-C
 SERVICES = ("tensorboard", "wandb")
-_NO_SETTINGS = ("task", "preset", "design")  # given by words of their own
+_OWN_OPTIONS = ("task", "preset", "design")  # options of their own
+_COLUMN = 42  # where the help sentences start
+COMMON = (
+    *("seed", "env_steps", "num_envs", "warmup_decisions", "updates_per_decision", "drop_bad_steps"),
+    *("actor.width", "critic.width", "critic.depth", "critic.members"),
+    *("learning_rate.initial", "learning_rate.final", "replay.batch_size", "replay.n_step", "data.passes"),
+    *(
+        "schedule.log_every",
+        "schedule.evaluate_every",
+        "schedule.evaluation_episodes",
+        "schedule.checkpoint_every",
+    ),
+)
 
 
 def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> None:
@@ -54,20 +67,42 @@ def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> Non
     )
     add_track_option(parser)
     parser.add_argument("--keep", metavar="N", help="checkpoints kept, the same as --schedule.keep (default: 2)")
-    parser.add_argument(
-        "--drop-bad-steps",
-        metavar="WHICH",
-        help="failed environment steps to discard instead of stopping: diverged (of a simulation that diverged), "
-        "any (also exceptions and non-finite values of your own environment), never (default: diverged)",
-    )
-    parser.epilog = (
-        "settings (any of them can be given as --name VALUE; `simbav2 presets` tells what presets change):\n"
-        + "\n".join(
-            f"  --{name.replace('_', '-'):<36}{value}"
-            for name, value in leaves(presets.preset(preset)).items()
-            if not name.startswith((*_NO_SETTINGS, *hidden))
-        )
-    )
+    _add_settings(parser, preset, hidden)
+
+
+def _add_settings(parser: Parser, preset: str, hidden: tuple[str, ...]) -> None:
+    """The settings in the help: the common ones, or all of them with `--help-all`."""
+    found = [
+        each
+        for each in config.settings(presets.preset(preset))
+        if not each.name.startswith((*_OWN_OPTIONS, *hidden))
+    ]
+    common = [each for each in found if each.name in COMMON]
+    intro = "any of them as --name VALUE; `simbav2 presets` shows what presets change"
+    more = f"--help-all explains all {len(found)}"
+    parser.epilog = "\n".join([f"common settings ({intro}; {more}):", *_described(common)])
+    parser.add_argument("--help-all", action=HelpAll, help="show this help with every setting and exit")
+    parser.everything = "\n".join([f"settings ({intro}):", *_described(found)])
+
+
+def _described(settings: Iterable[config.Setting]) -> Iterator[str]:
+    """Two columns: the option and its default, then its help sentence; a blank line before each group."""
+    group = ""
+    for each in settings:
+        section, dot, _ = each.name.partition(".")
+        section = section if dot or each.parts else ""
+        if section != group:
+            group = section
+            yield ""
+        choices = f" ({', '.join(each.parts)})" if each.parts else ""
+        option = f"  --{each.name.replace('_', '-')} {'none' if each.value is None else each.value}"
+        text = each.help + choices
+        if len(option) >= _COLUMN:
+            yield option
+            option = ""
+        first, *rest = textwrap.wrap(text, 112 - _COLUMN) or [""]
+        yield f"{option:<{_COLUMN}}{first}"
+        yield from (" " * _COLUMN + line for line in rest)
 
 
 def add_track_option(parser: Parser) -> None:

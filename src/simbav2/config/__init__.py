@@ -1,0 +1,373 @@
+"""One frozen tree that decides a run. Plain data: importing it costs nothing.
+
+The parts (`Hyperspherical`, `Gaussian`, `Categorical`, ...) say *what*; `networks`, `losses` and `learner` know
+*how*. `None` means "as the task has it": `Config.resolve` fills such fields in, and a resolved config is what a
+run folder holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from simbav2.config.tree import changes, check_bounds, read, setting
+from simbav2.config.tree import leaves as leaves
+from simbav2.config.tree import lookup as lookup
+from simbav2.config.tree import override as override
+from simbav2.config.tree import to_json as to_json
+from simbav2.envs.tasks import Task
+from simbav2.errors import DropBadSteps, InputError
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """A trainable vector that starts at `scale` and acts as `vector * initial / scale`.
+
+    `None` is the paper's value: sqrt(2 / size) for scalers; 1 / (depth + 1) and 1 / sqrt(width) for the lerp.
+    """
+
+    initial: float | None = setting(None, "value that the vector acts with at the start")
+    scale: float | None = setting(None, "value that is stored at the start; a smaller one learns faster")
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Append `constant` (c_shift) to the input, then normalise: the input's length is not lost on the sphere."""
+
+    constant: float = setting(3.0, "constant appended to the input (c_shift)")
+    unit: bool = setting(True, "normalise after the shift")
+
+
+@dataclass(frozen=True)
+class Unshifted:
+    """Normalise the input as it is; its length is lost."""
+
+
+@dataclass(frozen=True)
+class Resized:
+    """Divide the input by `constant * sqrt(size)`, then append what it lacks to length one."""
+
+    constant: float = setting(3.0, "divisor of the input, times sqrt(size)")
+
+
+@dataclass(frozen=True)
+class Hyperspherical:
+    """Weights and features on the unit sphere (paper, section 4)."""
+
+    input: Shifted | Unshifted | Resized = setting(Shifted(), "how the input is put on the sphere")
+    scaler: Scaler = Scaler()
+    lerp: Scaler = Scaler()
+    head_scaler: Scaler = Scaler(initial=1.0, scale=1.0)
+    head_bias: bool = setting(True, "add a bias to the output of the heads")
+
+
+@dataclass(frozen=True)
+class PreLayerNorm:
+    """Residual blocks behind a layer normalisation, and one more at their end."""
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Linear layers with relu."""
+
+
+Architecture = Hyperspherical | PreLayerNorm | Perceptron
+
+
+@dataclass(frozen=True)
+class Actor:
+    width: int = setting(128, "hidden units of the actor", at_least=1)
+    depth: int = setting(1, "blocks (hidden layers of an MLP) of the actor", at_least=1)
+    architecture: Architecture = setting(Hyperspherical(), "network of the actor")
+
+
+@dataclass(frozen=True)
+class Critic:
+    width: int = setting(512, "hidden units of each critic; 128 is four times as fast", at_least=1)
+    depth: int = setting(2, "blocks (hidden layers of an MLP) of each critic", at_least=1)
+    architecture: Architecture = setting(Hyperspherical(), "network of the critics")
+    members: int | None = setting(
+        None, "number of critics; none: two (clipped double Q) where episodes can end early, else one", at_least=1
+    )
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A tanh-squashed Gaussian, trained with a temperature that seeks `target_entropy` per action dimension."""
+
+    log_std_low: float = setting(-10.0, "lowest log standard deviation")
+    log_std_high: float = setting(2.0, "highest log standard deviation")
+    initial_temperature: float = setting(0.01, "entropy temperature (alpha) at the start", above=0)
+    target_entropy: float = setting(-0.5, "target entropy per action dimension")
+
+
+@dataclass(frozen=True)
+class Deterministic:
+    """One action for one observation; exploration adds Gaussian noise of this deviation."""
+
+    noise: float = setting(0.1, "standard deviation of the exploration noise", at_least=0)
+
+
+@dataclass(frozen=True)
+class Return:
+    """The actor seeks return (and entropy) alone."""
+
+
+@dataclass(frozen=True)
+class ReturnAndCloning:
+    """The actor is held to the actions of the batch as well: `weight` * mean |Q| * mean (pi(o) - a)^2.
+
+    While acting after learning from data, the weight falls linearly to zero over the decisions to come.
+    """
+
+    weight: float = setting(0.1, "weight of the behaviour-cloning term, in units of mean |Q|", at_least=0)
+
+
+@dataclass(frozen=True)
+class Cloning:
+    """The actor imitates the actions of the batch and seeks nothing else."""
+
+
+Objective = Return | ReturnAndCloning | Cloning
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """Returns as a distribution over evenly spaced atoms, learned by cross entropy."""
+
+    low: float = setting(-5.0, "lowest return of the support")
+    high: float = setting(5.0, "highest return of the support")
+    atoms: int = setting(101, "number of atoms", at_least=2)
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise InputError(f"value.low is {self.low}; expected less than value.high, {self.high}")
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """The mean return alone, learned by squared error."""
+
+
+@dataclass(frozen=True)
+class RewardScaling:
+    """Divide rewards by the running deviation of the return, so that no return seen exceeds `bound`."""
+
+    bound: float | None = setting(
+        5.0, "largest scaled return (G_max); none: divide by the deviation alone", above=0
+    )
+    epsilon: float = setting(1e-8, "added to the variance", above=0)
+
+
+@dataclass(frozen=True)
+class RawRewards:
+    """Rewards as they come."""
+
+
+@dataclass(frozen=True)
+class SoftTarget:
+    """With every update, a share `tau` of the critic enters its target."""
+
+    tau: float = setting(0.005, "share of the critic that enters its target with every update", above=0, at_most=1)
+
+
+@dataclass(frozen=True)
+class HardTarget:
+    """The target is the critic as it was at the last multiple of `every` updates."""
+
+    every: int = setting(200, "updates between two copies", at_least=1)
+
+
+@dataclass(frozen=True)
+class LinearDecay:
+    """The learning rate, over all updates of `env_steps`."""
+
+    initial: float = setting(1e-4, "learning rate of the first update", above=0)
+    final: float = setting(5e-5, "learning rate of the last update", above=0)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same learning rate throughout."""
+
+    rate: float = setting(1e-4, "learning rate", above=0)
+
+
+@dataclass(frozen=True)
+class Replay:
+    capacity: int = setting(1_000_000, "transitions in the replay buffer", at_least=1)
+    batch_size: int = setting(256, "transitions per update", at_least=1)
+    n_step: int = setting(1, "steps of reward before bootstrapping", at_least=1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Recorded experience that a run learns from before it acts; none in online training.
+
+    `transitions` and `sha256` are the data's own, so that a resumed run meets the same data or refuses.
+    """
+
+    source: str | None = setting(None, "D4RL or Minari id, or an HDF5 file")
+    file: str | None = setting(None, "the source's file, when it is not in the cache")
+    passes: float = setting(100.0, "passes over the data set", above=0)
+    transitions: int = setting(0, "transitions in the data set; counted when it is read", at_least=0)
+    sha256: str | None = setting(None, "checksum of the data set; computed when it is read")
+
+
+UPDATES_PER_DISPATCH = 10  # on recorded data, where no decision has to come in between
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How often a run logs, evaluates and saves, in simulator steps; an update on recorded data counts as one."""
+
+    log_every: int = setting(1_000, "steps between two rows of the log", at_least=1)
+    evaluate_every: int = setting(10_000, "steps between two evaluations", at_least=1)
+    evaluation_episodes: int = setting(10, "episodes per evaluation", at_least=1)
+    checkpoint_every: int = setting(50_000, "steps between two checkpoints", at_least=1)
+    measure_every: int = setting(1_000, "steps between two diagnostics, such as norms", at_least=1)
+    checkpoint_minutes: float = setting(10.0, "most minutes between two checkpoints; 0: no limit", at_least=0)
+    keep: int = setting(2, "checkpoints to keep; an older one serves when the newest is damaged", at_least=1)
+
+
+@dataclass(frozen=True)
+class Config:
+    task: str = setting("", "task id or Gymnasium id")
+    preset: str = setting("simbav2", "preset that the settings start from")
+    design: str | None = setting(None, "change of the paper's design study made to the preset")
+    seed: int = setting(0, "seed of everything random", at_least=0)
+    env_steps: int = setting(1_000_000, "simulator steps; schedules are made for them", at_least=1)
+    action_repeat: int | None = setting(None, "simulator steps per decision; none: the task's own", at_least=1)
+    num_envs: int = setting(1, "environments stepped side by side", at_least=1)
+    warmup_decisions: int = setting(
+        5_000, "decisions before the first update: uniformly random, or by what was learned from data", at_least=0
+    )
+    updates_per_decision: float | None = setting(
+        2.0, "updates per decision (UTD ratio); none: as many as the action repeat", above=0
+    )
+    discount: float | None = setting(
+        None, "discount (gamma); none: the paper's rule, from the episode length", above=0, at_most=1
+    )
+    reset_every: int | None = setting(
+        None, "updates after which networks and optimisers are initialised again; none: never", at_least=1
+    )
+    weight_decay: float = setting(0.0, "decoupled weight decay (AdamW)", at_least=0)
+    drop_bad_steps: DropBadSteps = setting(
+        "diverged",
+        "failed environment steps to discard instead of stopping: diverged (of a simulation that diverged), any "
+        "(also exceptions and non-finite values of your own environment), never",
+    )
+    actor: Actor = Actor()
+    critic: Critic = Critic()
+    policy: Gaussian | Deterministic = setting(Gaussian(), "policy distribution")
+    objective: Objective = setting(Return(), "what the actor maximises")
+    value: Categorical | Scalar = setting(Categorical(), "what a critic predicts")
+    rewards: RewardScaling | RawRewards = setting(RewardScaling(), "reward scaling")
+    target: SoftTarget | HardTarget = setting(SoftTarget(), "target network update")
+    learning_rate: LinearDecay | Constant = setting(LinearDecay(), "learning-rate schedule")
+    replay: Replay = Replay()
+    data: Data = Data()
+    schedule: Schedule = Schedule()
+
+    def __post_init__(self) -> None:
+        if self.data.source and not self.data.transitions:
+            raise InputError("data.source comes without its transitions; use `simbav2 offline`, which counts them")
+        check_bounds(self)
+
+    def resolve(self, task: Task) -> Config:
+        """The same run with every open field filled in from the facts of its task."""
+        repeat = self.action_repeat or task.action_repeat
+        members = self.critic.members or (2 if task.fails else 1)
+        resolved = replace(
+            self,
+            task=task.id,
+            action_repeat=repeat,
+            updates_per_decision=self.updates_per_decision or float(repeat),
+            discount=self.discount or heuristic_discount(task.episode_length, repeat),
+            critic=replace(self.critic, members=members),
+        )
+        (_, every), steps = resolved.rhythm, -(-resolved.decisions // self.num_envs)
+        if 0 < steps < every:
+            raise InputError(
+                f"updates_per_decision is {resolved.updates_per_decision:g}: the first update comes after "
+                f"{every * self.num_envs:,} decisions, and the run has {resolved.decisions:,}; raise one of them"
+            )
+        return resolved
+
+    @property
+    def rhythm(self) -> tuple[int, int]:
+        """(K, q): K updates in one dispatch after every q steps of the vector environment."""
+        assert self.updates_per_decision is not None
+        ratio = Fraction(self.updates_per_decision) * self.num_envs
+        if ratio < 1:  # then steps per update are rounded: the other way, a small ratio would become zero
+            return (1 / ratio).limit_denominator(1000).as_integer_ratio()[::-1]
+        return ratio.limit_denominator(1000).as_integer_ratio()
+
+    @property
+    def imitates(self) -> bool:
+        """Whether the actor is held to actions that somebody took: then there is no learning without data."""
+        return not isinstance(self.objective, Return)
+
+    @property
+    def decisions(self) -> int:
+        """Actions the policy chooses in `env_steps`."""
+        assert self.action_repeat is not None
+        return (self.env_steps - self.offline_updates) // self.action_repeat
+
+    @property
+    def offline_updates(self) -> int:
+        """Updates on recorded data, in whole dispatches; they come first and count as one of `env_steps` each."""
+        updates = self.data.passes * self.data.transitions / self.replay.batch_size
+        return math.ceil(updates / UPDATES_PER_DISPATCH) * UPDATES_PER_DISPATCH
+
+    @property
+    def online_updates(self) -> int:
+        """Updates between decisions."""
+        assert self.updates_per_decision is not None
+        return max(1, round((self.decisions - self.warmup_decisions) * self.updates_per_decision))
+
+    @property
+    def updates(self) -> int:
+        """Updates the learning rate's schedule is made for: those on recorded data where there is any."""
+        return self.offline_updates or self.online_updates
+
+    def digest(self) -> str:
+        """A hash of what differs from the default config: a new field with a neutral default renames no run.
+
+        The schedule is left out: how often a run logs, evaluates and saves does not change what it learns.
+        """
+        changed = changes(replace(self, schedule=Schedule()), type(self)())
+        return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """The digest, with what a person looks for before it; the name of the run's folder."""
+        task = re.sub(r"[^A-Za-z0-9.-]+", "-", self.task).strip("-.")[:100]
+        system = f"{self.preset}-{self.design}" if self.design else self.preset
+        return f"{task}-{system}-s{self.seed}-{self.digest()}"
+
+
+def heuristic_discount(episode_length: int, action_repeat: int) -> float:
+    """gamma = clip((L/5 - 1) / (L/5), 0.95, 0.995), L the decisions in one episode."""
+    fifth = episode_length / action_repeat / 5
+    return min(max((fifth - 1) / fifth, 0.95), 0.995)
+
+
+def other_schedule(found: Mapping[str, Any], config: Config) -> str:
+    """The settings in the schedule of a run folder's `config.json` that differ from `config`, as text."""
+    ours = to_json(config.schedule)
+    return ", ".join(f"schedule.{name} {value}" for name, value in found.items() if value != ours.get(name, value))
+
+
+def from_json(data: Mapping[str, Any]) -> Config:
+    """The config that `to_json` wrote, possibly in an older version: a missing field takes its default.
+
+    Unknown and ill-typed fields are refused.
+    """
+    return read(Config(), data, "")
