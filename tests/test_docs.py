@@ -188,6 +188,7 @@ def test_the_page_of_commands_has_all_of_them():
         assert f"\n## {name}\n\n```text\nusage: simbav2 {name}" in page
 
 
+@pytest.mark.full
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs; pip install 'simbav2[docs]'")
 def test_the_site_is_built_without_a_warning_and_needs_no_network(tmp_path):
     command = [
