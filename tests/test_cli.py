@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from toys import TINY
 
 from simbav2 import presets, tasks
 from simbav2.cli import main
@@ -70,11 +71,11 @@ def test_presets_show_their_difference_from_the_default(capsys):
 
 def test_train_evaluate_report(capsys, tmp_path):
     folder = str(tmp_path / "run")
-    small = ["--actor.width=16", "--critic.width=16", "--critic.depth=1", "--replay.batch-size=32"]
-    short = ["--env-steps", "400", "--warmup-decisions=100", "--schedule.evaluation-episodes=1"]
+    small = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
+    short = ["--env-steps", "500", "--schedule.evaluation-episodes=1"]
     command = ["train", "dmc/cartpole-balance", *small, *short, "--seed=2", "--out", folder]
     assert main(command) == 0
-    assert "after 400 steps" in capsys.readouterr().out
+    assert "after 500 steps" in capsys.readouterr().out
     assert "already holds a run" in refused(capsys, *command)
     assert main(["evaluate", folder, "--episodes", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -18,6 +18,7 @@ from simbav2.training import run
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
+@pytest.mark.numerics
 def test_norms_are_weighted_by_the_share_of_parameters():
     # Encoder: a layer of 3 parameters (norm 3) and one of 1 (norm 2): weights 3/4 and 1/4.
     params = {
@@ -55,6 +56,7 @@ def test_norms_are_weighted_by_the_share_of_parameters():
         assert float(found[name]) == pytest.approx(value), name
 
 
+@pytest.mark.numerics
 def test_a_unit_is_dead_when_it_is_silent_for_the_whole_batch():
     units = [jnp.array([[0.0, 1.0], [0.0, 0.0]]), jnp.array([[0.0, 2.0], [3.0, 0.0]])]
     assert float(probe.dead(units)) == 0.25
@@ -91,7 +93,9 @@ def test_measuring_changes_nothing_and_does_not_recompile():
     )
 
 
-@pytest.mark.parametrize("preset", ["paper", "simba", "sac", "ddpg-simbav2"])
+@pytest.mark.parametrize(
+    "preset", ["sac", *(pytest.param(name, marks=pytest.mark.full) for name in ("paper", "simba", "ddpg-simbav2"))]
+)
 def test_every_kind_of_system_is_measured(preset):
     measures = SimbaV2(lambda: Chain(1), preset=preset, **TINY, **CHAIN).learn(250).measure()
     assert all(np.isfinite(value) for value in measures.values())

@@ -58,6 +58,7 @@ def session(file: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.numerics
 def test_actions_are_in_the_environments_own_units(agent, observations, folder):
     expected = agent.envs.actions.to_environment(agent.predict(observations)[0]).reshape(20, 4)
     policy, graph = Policy(folder / "policy.npz"), session(folder / "policy.onnx")
@@ -69,6 +70,7 @@ def test_actions_are_in_the_environments_own_units(agent, observations, folder):
     assert expected[:, 2].min() >= 5
 
 
+@pytest.mark.numerics
 def test_unit_actions_are_those_of_predict(agent, observations, tmp_path):
     export_policy(agent, "numpy", tmp_path / "policy.npz", unit_actions=True)
     policy = Policy(tmp_path / "policy.npz")
@@ -108,6 +110,7 @@ def test_the_numpy_policy_needs_nothing_but_numpy(folder):
         assert all(data[name].dtype.kind in "fU" for name in data)
 
 
+@pytest.mark.numerics
 def test_the_exported_file_must_act_like_the_agent(agent, tmp_path, monkeypatch):
     honest = numpy_policy.act
     monkeypatch.setattr(numpy_policy, "act", lambda model, observations: honest(model, observations) + 1e-3)

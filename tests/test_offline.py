@@ -62,6 +62,7 @@ def best_action(agent: SimbaV2) -> float:
     return float(agent.predict(np.zeros(2, np.float32))[0][0])
 
 
+@pytest.mark.numerics
 def test_offline_finds_the_best_action_where_cloning_finds_the_mean(data):
     learned = agent_for(data, **{"data.passes": 200})
     learned.learn(learned.config.env_steps)
@@ -76,6 +77,7 @@ def test_offline_finds_the_best_action_where_cloning_finds_the_mean(data):
     assert best_action(imitated) == pytest.approx(0.0, abs=0.1)
 
 
+@pytest.mark.numerics
 def test_the_objectives():
     config = Config(**{"action_repeat": 1, "updates_per_decision": 1.0, "discount": 0.9})
     small = presets.override(config, {**TINY, "critic.members": 2})
@@ -95,6 +97,7 @@ def test_the_objectives():
     assert float(actor_loss(*common, Cloning(), 1.0)[0]) == pytest.approx(error, rel=1e-5)
 
 
+@pytest.mark.numerics
 def test_the_cloning_term_falls_to_zero_over_the_decisions():
     data = Data(source="any", transitions=256, passes=20)  # 20 updates
     config = Config(

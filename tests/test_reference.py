@@ -13,6 +13,9 @@ from simbav2.config import leaves, override
 from simbav2.learner import Learner
 from simbav2.types import Normalizer
 
+pytestmark = pytest.mark.numerics
+# In `make test`: a value that is a distribution, one that is a number, a policy that is a point, and cloning.
+EVERY_TIME = ("simbav2", "sac", "ddpg-mlp", "offline")
 SMALL = {"actor.width": 16, "critic.width": 16, "critic.depth": 1}
 NORMALIZER = Normalizer(
     np.linspace(-1, 1, OBSERVATIONS, dtype=np.float32),
@@ -21,7 +24,10 @@ NORMALIZER = Normalizer(
 )
 
 
-@pytest.mark.parametrize("preset", presets.PRESETS)
+@pytest.mark.parametrize(
+    "preset",
+    [pytest.param(name, marks=() if name in EVERY_TIME else pytest.mark.full) for name in presets.PRESETS],
+)
 def test_tuned_update_is_the_plain_one(preset):
     system = presets.preset(preset)
     # Rounding is a share of a step: all take steps of the paper's size, so that one tolerance serves.

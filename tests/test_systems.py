@@ -13,6 +13,8 @@ ACTING = [name for name, preset in presets.PRESETS.items() if not preset.config.
 # (preset, design): all presets as they are, all designs on the paper's system.
 SYSTEMS = [(name, None) for name in ACTING] + [("paper", letter) for letter in presets.DESIGNS]
 NAMES = [name if letter is None else f"design-{letter}" for name, letter in SYSTEMS]
+# `make test` trains one of each kind, `make test-all` every one.
+KINDS = ("simbav2", "simba", "sac", "ddpg-mlp")
 SMALL = {
     "actor.width": 8,
     "critic.width": 8,
@@ -26,18 +28,27 @@ SMALL = {
 # Compiling takes the time: these two have spaces of the same size and, with the schedules of as many decisions,
 # share their programs.
 TASKS = {"dmc/cheetah-run": 2_000_000, "mujoco/HalfCheetah-v4": 1_000_000}
+EVERY_TIME = {("simbav2", "dmc/cheetah-run"), ("sac", "mujoco/HalfCheetah-v4")}
 # To learn the value of a chain: smaller batches do, and most of this file's time goes into updates.
 QUICKLY = {**TINY, **CHAIN, "replay.batch_size": 32}
 # The last step of two is the one step again; the longer chain is enough for the designs.
 CHAINS = [
-    pytest.param(*system, length, id=f"{name}-{length}")
+    pytest.param(
+        *system, length, id=f"{name}-{length}", marks=() if name in KINDS and length == 2 else pytest.mark.full
+    )
     for system, name in zip(SYSTEMS, NAMES, strict=True)
     for length in ((1, 2) if system[1] is None else (2,))
 ]
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(("preset", "design"), SYSTEMS, ids=NAMES)
+TRAININGS = [
+    pytest.param(task, *system, id=f"{name}-{task}", marks=() if (name, task) in EVERY_TIME else pytest.mark.full)
+    for system, name in zip(SYSTEMS, NAMES, strict=True)
+    for task in TASKS
+]
+
+
+@pytest.mark.parametrize(("task", "preset", "design"), TRAININGS)
 def test_trains(task, preset, design):
     agent = SimbaV2(task, preset=preset, design=design, env_steps=TASKS[task], **SMALL)
     agent.learn(3_000)
@@ -52,6 +63,7 @@ def test_trains(task, preset, design):
     assert np.all(np.abs(action) <= 1)
 
 
+@pytest.mark.numerics
 @pytest.mark.parametrize(("preset", "design", "length"), CHAINS)
 def test_value_and_best_action_are_learned(preset, design, length):
     agent = SimbaV2(lambda: Chain(length), seed=1, preset=preset, design=design, **QUICKLY)
@@ -70,7 +82,10 @@ def test_value_and_best_action_are_learned(preset, design, length):
         assert first == pytest.approx(CHAIN["discount"], abs=0.15)
 
 
-@pytest.mark.parametrize("name", ACTING)
+@pytest.mark.numerics  # the programs of the chains
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in KINDS else pytest.mark.full) for name in ACTING]
+)
 def test_only_policies_with_entropy_log_it(name):
     agent = SimbaV2(lambda: Chain(1), preset=name, **QUICKLY)
     agent.learn(199)
