@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from toys import TINY
+from sweep_plan import SETTINGS
 
 from simbav2 import presets, tasks
 from simbav2.cli import main
@@ -71,18 +71,18 @@ def test_presets_show_their_difference_from_the_default(capsys):
 
 def test_train_evaluate_report(capsys, tmp_path):
     folder = str(tmp_path / "run")
-    small = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
-    short = ["--env-steps", "500", "--schedule.evaluation-episodes=1"]
-    command = ["train", "dmc/cartpole-balance", *small, *short, "--seed=2", "--out", folder]
+    small = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
+    command = ["train", "Pendulum-v1", "--preset", "sac", *small, "--seed=2", "--out", folder]
     assert main(command) == 0
-    assert "after 500 steps" in capsys.readouterr().out
+    assert "after 600 steps" in capsys.readouterr().out
     assert "already holds a run" in refused(capsys, *command)
     assert main(["evaluate", folder, "--episodes", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert len(result["episodes"]) == 2
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
     assert (tmp_path / "report" / "index.html").exists()
-    assert main([*command, "--overwrite"]) == 0
+    assert main([*command, "--overwrite", "--stop-after", "100"]) == 0
+    assert "after 100 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["tasks", "--json"], ["presets"]])

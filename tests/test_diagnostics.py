@@ -147,8 +147,9 @@ def _sizes(env: Chain):
 
 
 def test_resets_start_networks_anew_and_keep_replay_and_statistics(tmp_path):
-    plain = SimbaV2(lambda: Chain(2), **SETTINGS, updates_per_decision=1)
-    reset = SimbaV2(lambda: Chain(2), **SETTINGS, reset_every=500, updates_per_decision=1)
+    settings = {**SETTINGS, "preset": "sac", "updates_per_decision": 1}
+    plain = SimbaV2(lambda: Chain(2), **settings)
+    reset = SimbaV2(lambda: Chain(2), **settings, reset_every=500)
     plain.learn(200 + 499)
     reset.learn(200 + 499)
     assert reset.resets == 0
@@ -158,7 +159,7 @@ def test_resets_start_networks_anew_and_keep_replay_and_statistics(tmp_path):
     assert int(reset.state.actor.optimizer.count) == int(reset.state.critic.optimizer.count) == 1
     assert (len(reset.replay), reset.decisions) == (700, 700)
     assert reset.statistics.observation.weight > 699
-    run.start(SimbaV2(lambda: Chain(2), **SETTINGS, reset_every=300, updates_per_decision=1), tmp_path / "run")
+    run.start(SimbaV2(lambda: Chain(2), **settings, reset_every=300), tmp_path / "run")
     counted = [line["resets"] for line in metrics(tmp_path / "run") if "resets" in line]
     assert counted[0] == 0
     assert counted[-1] == 2
