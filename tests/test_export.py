@@ -60,7 +60,9 @@ def session(file: Path) -> onnxruntime.InferenceSession:
 
 @pytest.mark.numerics
 def test_actions_are_in_the_environments_own_units(agent, observations, folder):
-    expected = agent.envs.actions.to_environment(agent.predict(observations)[0]).reshape(20, 4)
+    actions, _ = agent.predict(observations)
+    assert actions.shape == (20, 2, 2)
+    expected = actions.reshape(20, 4)
     policy, graph = Policy(folder / "policy.npz"), session(folder / "policy.onnx")
     np.testing.assert_allclose(policy(observations), expected, atol=1e-5)
     np.testing.assert_allclose(graph.run(None, {"observation": observations})[0], expected, atol=1e-5)
@@ -71,11 +73,18 @@ def test_actions_are_in_the_environments_own_units(agent, observations, folder):
 
 
 @pytest.mark.numerics
-def test_unit_actions_are_those_of_predict(agent, observations, tmp_path):
+def test_unit_actions_are_in_the_cube(agent, observations, tmp_path):
     export_policy(agent, "numpy", tmp_path / "policy.npz", unit_actions=True)
     policy = Policy(tmp_path / "policy.npz")
-    np.testing.assert_allclose(policy(observations), agent.predict(observations)[0], atol=1e-5)
+    np.testing.assert_allclose(policy(observations), agent.act(observations, noise=0.0), atol=1e-5)
     assert policy.metadata["action_low"] == [-1.0] * 4
+
+
+def test_a_loaded_agent_is_exported_without_its_environment(agent, observations, tmp_path):
+    agent.save(tmp_path / "saved")
+    export_policy(SimbaV2.load(tmp_path / "saved"), "numpy", tmp_path / "policy.npz")
+    policy = Policy(tmp_path / "policy.npz")
+    np.testing.assert_allclose(policy(observations).reshape(20, 2, 2), agent.predict(observations)[0], atol=1e-5)
 
 
 def test_the_files_say_what_they_are(agent, folder):

@@ -186,12 +186,18 @@ class LinearDecay:
     initial: float = 1e-4
     final: float = 5e-5
 
+    def __str__(self) -> str:
+        return f"{self.initial:g} to {self.final:g}"
+
 
 @dataclass(frozen=True)
 class Constant:
     """The same learning rate throughout."""
 
     rate: float = 1e-4
+
+    def __str__(self) -> str:
+        return f"{self.rate:g}, constant"
 
 
 @dataclass(frozen=True)
@@ -305,6 +311,11 @@ class Config:
     def imitates(self) -> bool:
         """Whether the actor is held to actions that somebody took: then there is no learning without data."""
         return not isinstance(self.objective, Return)
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether updates depend on `env_steps`: the learning rate or the cloning term follows it."""
+        return self.imitates or not isinstance(self.learning_rate, Constant)
 
     @property
     def decisions(self) -> int:

@@ -14,7 +14,7 @@ from simbav2.config import leaves
 from simbav2.errors import Failure, InputError, printable
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.callbacks import Callback
 
 STOPPED = 130  # the shell's status for Ctrl-C
@@ -101,7 +101,7 @@ def exit_status(work: Callable[[], int]) -> int:
         return 0
 
 
-def carry_out(agent: SimbaV2, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
+def carry_out(agent: Agent, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
     """Make the run, or go on with it where that is asked for."""
     from simbav2.training import run
     from simbav2.training.tracking import trackers
