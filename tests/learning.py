@@ -60,12 +60,14 @@ def chain_settings(preset: str, design: str | None = None) -> dict[str, object]:
     # Weights on the sphere bear a high rate. A plain network does not: the actor of DDPG would saturate.
     spherical = isinstance(config.actor.architecture, Hyperspherical)
     if isinstance(config.learning_rate, Constant):
-        rates = {"learning_rate.rate": 1e-2 if spherical else 2e-3}
+        rates = {"learning_rate.rate": 5e-3 if spherical else 2e-3}
     else:
         initial = 2e-2 if spherical else 3e-3
         rates = {"learning_rate.initial": initial, "learning_rate.final": initial / 20}
     small = {name: value for name, value in TINY.items() if not name.startswith("learning_rate")}
     sizes = {"actor.width": 32, "critic.width": 32, "replay.batch_size": 32}
+    if design == "l":  # with one block it would change nothing
+        sizes["critic.depth"] = 2
     return small | sizes | rates | {"env_steps": STEPS, "discount": DISCOUNT, "updates_per_decision": 4}
 
 
