@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 TASK ?= dmc/walker-stand
 ARGS ?=
 
@@ -13,13 +14,13 @@ DEMO_SEEDS ?= 0 1
 DEMO_ARGS ?= --env-steps 2000 --warmup-decisions 250 --actor.width 16 --critic.width 16 --schedule.log-every 250 \
   --schedule.evaluate-every 500 --schedule.evaluation-episodes 2
 
-.PHONY: help install train report-demo test test-slow test-interop chaos lint types format bench docs clean
+.PHONY: help install train report-demo test test-all test-interop chaos lint types format bench docs clean
 
 help:
 	@echo "make train    train SimbaV2 on $(TASK) with the preset 'quick' (TASK=..., ARGS='--seed 1 ...')"
 	@echo "make report-demo   a dozen short runs and a report of them"
-	@echo "make test     lint, types and tests"
-	@echo "make test-slow   the tests that take minutes"
+	@echo "make test     lint, types, and a test of every behaviour (5 minutes on two cores)"
+	@echo "make test-all   and all systems, tasks and commands of the docs (25 minutes)"
 	@echo "make test-interop   our agents with Stable-Baselines3, in an environment of its own (.venv-interop)"
 	@echo "make chaos    kills, damaged files, a full disk and a long soak (hours; figures in chaos.json)"
 	@echo "make docs     the documentation as a site, in site/index.html"
@@ -46,11 +47,14 @@ report-demo: $(INSTALLED)
 	done; done; done
 	@$(BIN)/simbav2 report $(DEMO) --out $(DEMO)-page
 
+# Numbers are tested with the compiler settings that users have, the rest with faster ones (tests/conftest.py).
 test: lint types
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(PYTEST) -m "not numerics and not full"
+	$(PYTEST) -m "numerics and not full"
 
-test-slow: $(INSTALLED)
-	$(BIN)/pytest -m slow
+test-all: lint types
+	$(PYTEST) -m "not numerics"
+	$(PYTEST) -m "numerics"
 
 # PyTorch first and by itself: the other packages then find it there, and leave it as it is.
 test-interop: .venv-interop/.installed

@@ -11,7 +11,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 
-from simbav2 import SimbaV2
+from simbav2 import Agent
 from simbav2.interop import export_policy
 from simbav2.training import run
 from simbav2.training.video import film
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/arm"))
     options = parser.parse_args()
     settings = {"env_steps": options.env_steps, "schedule.evaluate_every": options.env_steps // 6}
-    agent = SimbaV2("Arm-v0", preset="quick", seed=options.seed, **settings)
+    agent = Agent("Arm-v0", preset="quick", seed=options.seed, **settings)
     summary = run.start(agent, options.out, overwrite=True)
     if summary is None:
         print(f"stopped; run.resume({str(options.out)!r}) goes on")

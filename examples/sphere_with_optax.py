@@ -36,9 +36,9 @@ def loss(params, arrows):
     return jnp.mean((angle(params, arrows) - target) ** 2)
 
 
-def main():
+def main(seed=0):
     optimizer = on_sphere(optax.adam(3e-3))
-    params = start(jax.random.PRNGKey(0))
+    params = start(jax.random.PRNGKey(seed))
     state = optimizer.init(params)
 
     @jax.jit

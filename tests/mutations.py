@@ -290,7 +290,12 @@ def honest_run(folder: Path, **settings: Any) -> Path:
         "checkpoint_every": 100,
         "keep": 1,
     }
-    given = {**TINY, "env_steps": 500, **{f"schedule.{name}": value for name, value in schedule.items()}}
+    given = {
+        **TINY,
+        "env_steps": 500,
+        "updates_per_decision": 0.1,
+        **{f"schedule.{name}": value for name, value in schedule.items()},
+    }
     run.start(SimbaV2(env, **{**given, **settings}), folder)
     return folder
 

@@ -10,6 +10,7 @@ from toys import TINY
 SETTINGS = {
     **TINY,
     "env_steps": 1_600,
+    "updates_per_decision": 0.1,  # enough to see that a run ends with the same bits
     "schedule.log_every": 400,
     "schedule.evaluate_every": 800,
     "schedule.evaluation_episodes": 2,

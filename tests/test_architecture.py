@@ -115,7 +115,14 @@ HOMES = {
 }
 # `analysis`, `bench` and `interop/release` are about systems: they name those they compare or read. A command is
 # called like its preset.
-ABOUT_SYSTEMS = {"config.py", "presets.py", "bench.py", "cli/offline.py", "sweep/plan.py", "interop/release.py"}
+ABOUT_SYSTEMS = {
+    "config/__init__.py",
+    "presets.py",
+    "bench.py",
+    "cli/offline.py",
+    "sweep/plan.py",
+    "interop/release.py",
+}
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():

@@ -38,7 +38,7 @@ def test_command_prints_its_facts_as_json(measured, monkeypatch, capsys):
     assert facts["matmul_gflops"] > 0
     (row,) = facts["update"]
     assert row.keys() == {"preset", "width", "critics", "updates", "ms", "gflop", "fraction_of_peak"}
-    assert (row["preset"], row["width"], row["critics"], row["updates"]) == ("paper", 16, 2, 2)
+    assert (row["preset"], row["width"], row["critics"], row["updates"]) == ("sac", 16, 2, 2)
     assert row["fraction_of_peak"] > 0
     (split,) = facts["loop"]
     assert split.keys() == {"task", "width", "env_ms", "act_ms", "replay_ms", "update_ms", "other_ms"}

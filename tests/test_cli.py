@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from sweep_plan import SETTINGS
 
 from simbav2 import presets, tasks
 from simbav2.cli import main
+from simbav2.config.tree import settings
 
 
 def refused(capsys, *arguments: str) -> str:
@@ -70,18 +72,18 @@ def test_presets_show_their_difference_from_the_default(capsys):
 
 def test_train_evaluate_report(capsys, tmp_path):
     folder = str(tmp_path / "run")
-    small = ["--actor.width=16", "--critic.width=16", "--critic.depth=1", "--replay.batch-size=32"]
-    short = ["--env-steps", "400", "--warmup-decisions=100", "--schedule.evaluation-episodes=1"]
-    command = ["train", "dmc/cartpole-balance", *small, *short, "--seed=2", "--out", folder]
+    small = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
+    command = ["train", "Pendulum-v1", "--preset", "sac", *small, "--seed=2", "--out", folder]
     assert main(command) == 0
-    assert "after 400 steps" in capsys.readouterr().out
+    assert "after 600 steps" in capsys.readouterr().out
     assert "already holds a run" in refused(capsys, *command)
     assert main(["evaluate", folder, "--episodes", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert len(result["episodes"]) == 2
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
     assert (tmp_path / "report" / "index.html").exists()
-    assert main([*command, "--overwrite"]) == 0
+    assert main([*command, "--overwrite", "--stop-after", "100"]) == 0
+    assert "after 100 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["tasks", "--json"], ["presets"]])
@@ -102,9 +104,25 @@ def test_importing_the_package_is_light():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_help_lists_every_setting(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    shown = capsys.readouterr().out
-    assert "--critic.architecture.head-scaler.scale" in shown
-    assert "--stop-after" in shown
+def test_help_explains_common_settings_and_help_all_every_one(capsys):
+    def printed(option: str) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(["train", option])
+        assert stop.value.code == 0
+        return capsys.readouterr().out
+
+    common, everything = printed("--help"), printed("--help-all")
+    assert "--stop-after" in common
+    assert "--critic.width 512 " in common
+    assert "--critic.architecture.head-scaler.scale" not in common
+    for setting in settings(presets.preset(presets.DEFAULT)):
+        assert setting.help, f"{setting.name} has no help sentence"
+        assert len(setting.help.split()) > 1
+        option = f"  --{setting.name.replace('_', '-')} "
+        assert (option in everything) != setting.name.startswith(("task", "preset", "design", "data."))
+    assert all(len(line) <= 115 for line in everything.splitlines())
+
+
+def test_bounds_stand_beside_the_fields(capsys):
+    assert main(["train", "Pendulum-v1", "--target.tau", "1.5"]) == 2
+    assert "target.tau is 1.5; expected more than 0 and at most 1" in capsys.readouterr().err

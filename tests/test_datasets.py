@@ -114,10 +114,8 @@ def test_statistics_are_those_of_one_ordered_pass(tmp_path):
     assert found.returns.running.tolist() == [0.0]
 
 
-@pytest.mark.parametrize(
-    "compression",
-    [pytest.param(None, id="plain"), pytest.param("gzip", id="compressed", marks=pytest.mark.slow)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("compression", [None, "gzip"], ids=["plain", "compressed"])
 def test_a_million_transitions_take_little_more_memory_than_their_arrays(tmp_path, compression):
     rng, rows = np.random.default_rng(0), 1_000_000
     observations = rng.standard_normal((rows + 1, 17), np.float32)

@@ -105,7 +105,13 @@ def test_commands_in_the_text_have_names_and_options_that_exist(command):
             assert option in told(name), command
 
 
-@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=() if page.name == "README.md" else pytest.mark.full)
+        for page in PYTHON
+    ],
+)
 def test_python_runs_as_it_stands(page, here, monkeypatch):
     """Page by page, block after block in one namespace; a long training alone is cut short."""
     namespace = {"__name__": page.stem}
@@ -188,6 +194,7 @@ def test_the_page_of_commands_has_all_of_them():
         assert f"\n## {name}\n\n```text\nusage: simbav2 {name}" in page
 
 
+@pytest.mark.full
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs; pip install 'simbav2[docs]'")
 def test_the_site_is_built_without_a_warning_and_needs_no_network(tmp_path):
     command = [

@@ -79,6 +79,8 @@ OF_RUNS = ("resume", "evaluate", "export", "push", "report", "dataset")  # comma
 ROWS = 64  # of recorded data
 SCRIPTS = list(scripts())
 FIRST = SCRIPTS[0]  # from a clone to a trained, filmed, exported policy
+# `make test` runs these: the first, one without a simulator of ours, one that trains nothing.
+EVERY_TIME = ("README.md: block 0", "interop.md: block 0", "sharing.md: block 1")
 
 
 class Shell:
@@ -351,9 +353,16 @@ def test_every_program_in_the_docs_is_known_here():
     ours = {name for name in vars(Shell) if not name.startswith("_")}
     assert programs() <= ours | set(NOT_RUN)
     assert set(NOT_RUN) <= programs()
+    assert set(EVERY_TIME) <= {str(script) for script in SCRIPTS}
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=str(script), marks=() if str(script) in EVERY_TIME else pytest.mark.full)
+        for script in SCRIPTS
+    ],
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb")
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")
 def test_every_block_runs_from_its_first_to_its_last_line(script, request, tmp_path, monkeypatch):

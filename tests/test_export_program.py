@@ -14,6 +14,7 @@ from simbav2.networks.policies import PolicyNetwork
 from simbav2.networks.program import program
 from simbav2.types import Normalizer
 
+pytestmark = pytest.mark.numerics
 SPHERE = config.Hyperspherical()
 ARCHITECTURES = {
     "paper": SPHERE,
@@ -72,13 +73,15 @@ def check(actor: config.Actor, policy, observation_size: int, action_size: int) 
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize(
+    "suite", [SUITES[0], *(pytest.param(suite, marks=pytest.mark.full) for suite in SUITES[1:])]
+)
 def test_every_architecture_at_every_suites_sizes(suite, architecture):
     for observation_size, action_size in sizes(suite):
         check(config.Actor(architecture=architecture), config.Gaussian(), observation_size, action_size)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [2, *(pytest.param(depth, marks=pytest.mark.full) for depth in (1, 3))])
 def test_every_policy_at_other_depths_and_widths(depth, architecture):
     check(config.Actor(width=24, depth=depth, architecture=architecture), config.Deterministic(), 5, 2)

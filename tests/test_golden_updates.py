@@ -6,6 +6,7 @@ import golden_updates
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.numerics
 PLACE = Path(__file__).parents[2] / "shared" / "golden_updates"
 RECORDS = {"simbav2": PLACE / "simbav2-sample", "simba": PLACE / "simba-sample.npz"}
 

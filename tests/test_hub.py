@@ -13,7 +13,7 @@ from fake_hub import FakeHub
 from servers import serving
 from short_runs import rows
 
-from simbav2 import SimbaV2
+from simbav2 import SimbaV2, presets
 from simbav2.analysis.report import write_report
 from simbav2.analysis.runs import read_run
 from simbav2.errors import CheckpointError, Failure, InputError
@@ -96,7 +96,7 @@ def test_the_card_says_what_the_policy_is(on_the_hub, finished):
     assert f"| return | {np.mean(last):,.1f} [" in card
     assert "of this one seed" in card
     assert f"jax {summary['versions']['jax']}" in card
-    assert "simbav2 train mujoco/Hopper-v4 --preset release --seed 1 " in card
+    assert f"simbav2 train mujoco/Hopper-v4 --preset {presets.DEFAULT} --seed 1 " in card
     assert "![learning curve](curve.png)" in card
     assert on_the_hub["curve.png"].startswith(b"\x89PNG")
     assert f"simbav2 pull {REPO} --out policy" in card

@@ -12,6 +12,7 @@ import pytest
 from simbav2 import InputError
 from simbav2.networks.spherical import UnitColumns, columns, on_sphere
 
+pytestmark = pytest.mark.numerics
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sphere_with_optax.py"
 
 
@@ -28,13 +29,11 @@ def example():
     return module
 
 
-def test_the_example_stays_on_the_sphere_and_learns(example, capsys):
+def test_the_example_stays_on_the_sphere(example):
     assert EXAMPLE.read_text().count("\n") <= 60
     params = example.main()
     assert len(columns(params)) == 2
     assert off_the_sphere(params) < 1e-6
-    first, *_, last = (float(line.split()[3]) for line in capsys.readouterr().out.splitlines())
-    assert last < first / 4
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from toys import TINY
 from simbav2 import presets, tasks
 from simbav2.config import LinearDecay, override
 from simbav2.learner import Learner, learning_rate
-from simbav2.losses import look_ahead
+from simbav2.losses import look_ahead, temperature_loss
 from simbav2.networks.spherical import columns, project, unit
 from simbav2.networks.trunks import Hyperspherical
 from simbav2.types import Normalizer, Transition
 
+pytestmark = pytest.mark.numerics
 OBSERVATIONS, ACTIONS = 5, 2
 NORMALIZER = Normalizer(np.zeros(OBSERVATIONS, np.float32), np.ones(OBSERVATIONS, np.float32), np.float32(1))
 TASK = next(task for task in tasks() if task.id == "mujoco/Hopper-v4")  # can fail: two critics
@@ -22,8 +23,8 @@ TASK = next(task for task in tasks() if task.id == "mujoco/Hopper-v4")  # can fa
 
 @cache
 def learner(preset: str = "paper", **settings) -> Learner:
-    """A learner holds no state, so tests share it and what it has compiled."""
-    config = override(presets.preset(preset), {**TINY, **settings}).resolve(TASK)
+    """A learner holds no state, so tests share it and what it has compiled. Its target follows visibly fast."""
+    config = override(presets.preset(preset), {**TINY, "target.tau": 0.25, **settings}).resolve(TASK)
     return Learner(config, OBSERVATIONS, ACTIONS)
 
 
@@ -42,7 +43,7 @@ def batches(count: int, seed: int = 0, size: int = 32) -> Transition:
     )
 
 
-@pytest.mark.parametrize("preset", ["paper", "release"])
+@pytest.mark.parametrize("preset", ["paper", pytest.param("release", marks=pytest.mark.full)])
 def test_every_spherical_column_has_unit_norm_after_a_thousand_updates(preset):
     learn = learner(preset)
     state = learn.init(jax.random.PRNGKey(0))
@@ -89,7 +90,7 @@ def test_projection_leaves_the_rest_alone():
 
 
 def test_target_is_the_average_of_critics():
-    learn = learner(**{"target.tau": 0.25})
+    learn = learner()
     state = learn.init(jax.random.PRNGKey(0))
     before = jax.tree.map(np.asarray, state.target)
     state, _ = learn.learn(state, NORMALIZER, batches(1))
@@ -122,13 +123,11 @@ def test_clipped_double_q_takes_the_distribution_with_the_smaller_mean():
 
 
 def test_temperature_falls_while_entropy_is_above_its_target_and_rises_below():
-    for target, falls in ((-50.0, True), (50.0, False)):
-        learn = learner(**{"policy.target_entropy": target})
-        state = learn.init(jax.random.PRNGKey(0))
-        before = float(state.log_temperature.params)
-        assert np.exp(before) == pytest.approx(0.01)
-        state, _ = learn.learn(state, NORMALIZER, batches(5))
-        assert (float(state.log_temperature.params) < before) is falls
+    log_temperature = learner().init(jax.random.PRNGKey(0)).log_temperature.params
+    assert np.exp(log_temperature) == pytest.approx(0.01)
+    for entropy, target in ((3.0, -1.0), (-3.0, -1.0)):
+        slope = jax.grad(temperature_loss)(log_temperature, entropy, target)
+        assert float(slope) == pytest.approx(0.01 * (entropy - target))  # which Adam steps against
 
 
 def test_learning_rate_is_linear_then_constant():
@@ -139,7 +138,8 @@ def test_learning_rate_is_linear_then_constant():
 
 def test_rewards_and_observations_are_normalized_inside():
     learn = learner()
-    batch = batches(10)
+    # Multiples of 1/64, so that scaling, shifting and back is exact: otherwise Adam enlarges the rounding errors.
+    batch = jax.tree.map(lambda x: np.round(64 * x) / 64, batches(10))
     shifted = Normalizer(
         np.full(OBSERVATIONS, 7.0, np.float32), np.full(OBSERVATIONS, 2.0, np.float32), np.float32(4)
     )
@@ -150,8 +150,4 @@ def test_rewards_and_observations_are_normalized_inside():
     )
     plain, _ = learn.learn(learn.init(jax.random.PRNGKey(0)), NORMALIZER, batch)
     normalized, _ = learn.learn(learn.init(jax.random.PRNGKey(0)), shifted, raw)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4),
-        plain.critic.params,
-        normalized.critic.params,
-    )
+    jax.tree.map(np.testing.assert_array_equal, plain.critic.params, normalized.critic.params)

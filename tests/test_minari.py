@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from toys import TINY
 
 from simbav2 import InputError
 from simbav2.config import Data
@@ -50,7 +51,7 @@ def test_a_minari_data_set_becomes_its_transitions(pendulum):
         *((0, -1, 0.5, 3), (3, 0, 0.5, 6), (6, 0.5, 0, 9)),
         *((100, -1, 0.5, 103), (103, 0, 0.5, 106), (106, 0.5, 0.5, 109)),
     }
-    assert make_agent(pendulum).config.task == "Pendulum-v1"
+    assert make_agent(pendulum, settings=TINY).config.task == "Pendulum-v1"
 
 
 class Lopsided(gym.Env):

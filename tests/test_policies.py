@@ -7,6 +7,8 @@ import pytest
 
 from simbav2.networks.policies import TanhNormal
 
+pytestmark = pytest.mark.numerics
+
 
 @pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (0.7, -1.0), (-1.5, 0.3)])
 def test_density_integrates_to_one(mean, log_std):

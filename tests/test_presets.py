@@ -51,6 +51,7 @@ def outputs(design: str | None) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(distribution, axis=-1), np.asarray(networks.critic.apply(critic, observation, action))
 
 
+@pytest.mark.numerics
 @pytest.mark.parametrize(("design", "same"), [("j", True), ("k", True), ("m", True), ("l", False), ("c", False)])
 def test_scalers_that_a_normalisation_follows_leave_the_function_alone(design, same):
     before, after = outputs(None), outputs(design)

@@ -18,7 +18,7 @@ from simbav2.statistics import Statistics
 SAMPLE = Path(__file__).parents[2] / "shared" / "release_checkpoint"
 SIZES = (5, 1)
 
-pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason=f"{SAMPLE} is not there")
+pytestmark = [pytest.mark.numerics, pytest.mark.skipif(not SAMPLE.exists(), reason=f"{SAMPLE} is not there")]
 near = {"rtol": 1e-5, "atol": 1e-5}
 
 

@@ -13,7 +13,13 @@ from simbav2.sweep.process import Share, shares
 from simbav2.xla_flags import ONE_THREAD
 
 SETTINGS = [
-    f"--{name}={value}" for name, value in {**TINY, "env_steps": 300, "schedule.evaluation_episodes": 1}.items()
+    f"--{name}={value}"
+    for name, value in {
+        **TINY,
+        "env_steps": 300,
+        "updates_per_decision": 0.1,
+        "schedule.evaluation_episodes": 1,
+    }.items()
 ]
 
 
@@ -52,7 +58,7 @@ def test_a_seed_among_several_is_its_single_run(tmp_path):
     def train(*words: str) -> str:
         # As many threads as the command itself chooses.
         environment = {**os.environ, "XLA_FLAGS": os.environ["XLA_FLAGS"].replace(ONE_THREAD, "")}
-        call = [sys.executable, "-m", "simbav2", "train", "Pendulum-v1", "--preset", "paper", *SETTINGS, *words]
+        call = [sys.executable, "-m", "simbav2", "train", "Pendulum-v1", "--preset", "sac", *SETTINGS, *words]
         return subprocess.run(call, env=environment, check=True, capture_output=True, text=True).stdout
 
     printed = train("--seeds", "0", "1", "--out", str(tmp_path / "several"))

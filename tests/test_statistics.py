@@ -6,6 +6,8 @@ import pytest
 from simbav2.config import RewardScaling
 from simbav2.statistics import Moments, Returns, Statistics
 
+pytestmark = pytest.mark.numerics
+
 
 def test_moments_by_hand():
     # 1, 2, 6: mean 3, variance (4 + 1 + 9) / 3. The start value weighs 1e-4 of one sample.

@@ -3,16 +3,17 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
+import stub_worker
 from short_runs import results
 from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
 
 from simbav2 import SimbaV2, cli
-from simbav2.sweep import local
-from simbav2.sweep.attempt import see_through
+from simbav2.sweep import attempt, local
 from simbav2.sweep.estimate import estimate
 from simbav2.sweep.local import Machine
 from simbav2.sweep.plan import read_plan
@@ -21,6 +22,7 @@ from simbav2.training import lock, run
 
 
 def test_a_stopped_or_killed_sweep_finishes_with_the_same_results(tmp_path):
+    """From end to end: true processes, killed and stopped."""
     plan, out = write(tmp_path, seeds=2, env_steps=1_500), tmp_path / "runs"
     folders = [out / each.name for each in read_plan(str(plan)).runs]
 
@@ -55,33 +57,40 @@ def test_a_stopped_or_killed_sweep_finishes_with_the_same_results(tmp_path):
     assert outcomes(out)[folders[1].name] == results(tmp_path / "alone")
 
 
-def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    )
-    plan, out = write(tmp_path, 1, "broken_env:Broken-v0", "Pendulum-v1"), tmp_path / "runs"
-    process = start(plan, out, "--retries", "1", "--workers", "1")
-    printed, errors = process.communicate(timeout=240)
-    assert process.returncode == 1
-    assert "1 failed, 1 finished" in printed
-    (told,) = errors.splitlines()
-    assert told.startswith("simbav2: broken_env:Broken-v0 · sac · seed 0 failed: ")
-    assert "the gripper is stuck" in told
-    assert endings(out) == [["0"], ["1", "1"]]  # tried once more
+@pytest.fixture
+def stubs(monkeypatch):
+    """Runs whose processes only leave their files."""
+
+    def start(words, share, output):
+        return subprocess.Popen([sys.executable, stub_worker.__file__, *words], stdout=output, text=True)
+
+    monkeypatch.setattr(attempt, "start", start)
+    monkeypatch.setattr("simbav2.analysis.report.report", lambda folders, out: (out, (), None))
+
+
+def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, capsys, stubs):
+    plan, out = write(tmp_path, 1, stub_worker.FAILS, "Pendulum-v1"), tmp_path / "runs"
+    sweep = ["sweep", str(plan), "--out", str(out), "--retries", "1", "--workers", "2"]
+    assert cli.main(sweep) == 1
+    printed = capsys.readouterr()
+    assert "1 failed, 1 finished" in printed.out
+    (told,) = printed.err.splitlines()
+    assert told.startswith(f"simbav2: {stub_worker.FAILS} · sac · seed 0 failed: ")
+    assert stub_worker.ERROR in told
+    assert sorted(endings(out)) == [["0"], ["1", "1"]]  # tried once more
 
     assert cli.main(["sweep", "status", str(plan), "--out", str(out), "--json"]) == 1
     broken, whole = json.loads(capsys.readouterr().out)
     assert (whole["state"], whole["env_step"]) == ("finished", 600)
-    assert broken["state"] == "failed"
-    assert "the gripper is stuck" in broken["note"]
-    assert broken["env_step"] == 400
+    assert (broken["state"], broken["env_step"]) == ("failed", 300)
+    assert stub_worker.ERROR in broken["note"]
 
-    # Every attempt goes on where the one before failed, so that the third gets to the end.
-    finish(plan, out)
-    assert endings(out) == [["0"], ["1", "1", "0"]]
+    # The third attempt gets to the end; the finished run is left alone.
+    assert cli.main(sweep) == 0
+    assert sorted(endings(out)) == [["0"], ["1", "1", "0"]]
 
 
-def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch):
+def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch, stubs):
     """Both found it free; the one that came second does the others meanwhile."""
     out = tmp_path / "runs"
     first, second = read_plan(str(write(tmp_path, seeds=2, env_steps=100))).runs
@@ -106,7 +115,7 @@ def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch
 def test_a_log_that_cannot_be_written_is_the_runs_failure(tmp_path):
     (tmp_path / "logs").touch()  # a file where the folder should be
     (only,) = read_plan(str(write(tmp_path, seeds=1))).runs
-    outcome = see_through(only, tmp_path, Share(1), retries=5)
+    outcome = attempt.see_through(only, tmp_path, Share(1), retries=5)
     assert outcome == ("failed", f"{tmp_path / 'logs'}: File exists")
 
 

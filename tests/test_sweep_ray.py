@@ -13,6 +13,7 @@ from simbav2.sweep.plan import read_plan
 from simbav2.training import lock
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
+RUNS = 4
 
 
 @pytest.fixture
@@ -23,9 +24,9 @@ def cluster(monkeypatch):
         yield process
 
 
-@pytest.mark.parametrize("runs", [4, pytest.param(12, marks=pytest.mark.slow)])
-def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path, runs):
-    plan = write(tmp_path, runs)
+@pytest.mark.full
+def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path):
+    plan = write(tmp_path, RUNS)
     names = [each.name for each in read_plan(str(plan)).runs]
     out = tmp_path / "ray"
     on_ray = ("--backend", "ray", "--address", cluster.address)
@@ -48,17 +49,17 @@ def test_nodes_and_drivers_die_and_no_run_is_lost(cluster, tmp_path, runs):
     os.kill(driver.pid, signal.SIGKILL)
     driver.communicate(timeout=60)
     wait(lambda: not any(lock.holder(out / name) for name in names), seconds=60)
-    assert 0 < finished() < runs
+    assert 0 < finished() < RUNS
 
     driver = start(plan, out, *on_ray)
     wait(under_way)
     cluster.stdin.write("kill one\n")
     cluster.stdin.flush()
     assert cluster.stdout.readline() == "killed\n"
-    assert finished() < runs
+    assert finished() < RUNS
     printed, errors = driver.communicate(timeout=600)
     assert driver.returncode == 0, errors
-    assert f"short: {runs} finished" in printed
+    assert f"short: {RUNS} finished" in printed
 
     assert all(ends.count("0") <= 1 for ends in endings(out))  # none was made twice
     assert list(outcomes(out)) == sorted(names)

@@ -85,7 +85,8 @@ def test_a_run_writes_its_warnings_and_resumes_with_them(tmp_path):
     agent = SimbaV2(lambda: Barren(4), **settings)
     summary = run.start(agent, tmp_path / "run")
     assert summary is not None
-    assert [warning["name"] for warning in summary["warnings"]] == ["statistics not moving"]
+    # So short a run may show other symptoms as well.
+    assert [warning["name"] for warning in summary["warnings"]].count("statistics not moving") == 1
     lines = (tmp_path / "run" / "warnings.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == summary["warnings"]
     # A trained agent shows the same without the run's history.

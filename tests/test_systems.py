@@ -1,9 +1,10 @@
-"""Every system and every design change trains, on a task of each of two suites, and learns what is known."""
+"""Every system and every design change trains, on a task of each of two suites."""
 
 import jax
 import numpy as np
 import pytest
-from toys import CHAIN, TINY, Chain
+from learning import chain_settings
+from toys import Chain
 
 from simbav2 import SimbaV2, presets
 from simbav2.networks.spherical import columns
@@ -13,11 +14,13 @@ ACTING = [name for name, preset in presets.PRESETS.items() if not preset.config.
 # (preset, design): all presets as they are, all designs on the paper's system.
 SYSTEMS = [(name, None) for name in ACTING] + [("paper", letter) for letter in presets.DESIGNS]
 NAMES = [name if letter is None else f"design-{letter}" for name, letter in SYSTEMS]
+# `make test` trains one of each kind, `make test-all` every one.
+KINDS = ("simbav2", "simba", "sac", "ddpg-mlp")
 SMALL = {
     "actor.width": 8,
     "critic.width": 8,
     "critic.depth": 1,
-    "critic.members": 1,  # two are in the chains below
+    "critic.members": 1,  # tests/learning.py has two
     "replay.batch_size": 32,
     "replay.capacity": 5_000,
     "warmup_decisions": 500,
@@ -26,18 +29,17 @@ SMALL = {
 # Compiling takes the time: these two have spaces of the same size and, with the schedules of as many decisions,
 # share their programs.
 TASKS = {"dmc/cheetah-run": 2_000_000, "mujoco/HalfCheetah-v4": 1_000_000}
-# To learn the value of a chain: smaller batches do, and most of this file's time goes into updates.
-QUICKLY = {**TINY, **CHAIN, "replay.batch_size": 32}
-# The last step of two is the one step again; the longer chain is enough for the designs.
-CHAINS = [
-    pytest.param(*system, length, id=f"{name}-{length}")
+EVERY_TIME = {("simbav2", "dmc/cheetah-run"), ("sac", "mujoco/HalfCheetah-v4")}
+
+
+TRAININGS = [
+    pytest.param(task, *system, id=f"{name}-{task}", marks=() if (name, task) in EVERY_TIME else pytest.mark.full)
     for system, name in zip(SYSTEMS, NAMES, strict=True)
-    for length in ((1, 2) if system[1] is None else (2,))
+    for task in TASKS
 ]
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(("preset", "design"), SYSTEMS, ids=NAMES)
+@pytest.mark.parametrize(("task", "preset", "design"), TRAININGS)
 def test_trains(task, preset, design):
     agent = SimbaV2(task, preset=preset, design=design, env_steps=TASKS[task], **SMALL)
     agent.learn(3_000)
@@ -52,27 +54,12 @@ def test_trains(task, preset, design):
     assert np.all(np.abs(action) <= 1)
 
 
-@pytest.mark.parametrize(("preset", "design", "length"), CHAINS)
-def test_value_and_best_action_are_learned(preset, design, length):
-    agent = SimbaV2(lambda: Chain(length), seed=1, preset=preset, design=design, **QUICKLY)
-    agent.learn(700)
-    assert agent.config.critic.members == 2
-    last = np.array([(length - 1) / length, 0.5], np.float32)
-    action, _ = agent.predict(last)
-    assert action[0] == pytest.approx(0.5, abs=0.15)
-    scale = agent.normalizer.reward_scale
-    value = agent.q_values(last, np.array([0.5])).mean() * scale
-    assert value == pytest.approx(1.0, abs=0.1)
-    worse = agent.q_values(last, np.array([-0.5])).mean() * scale
-    assert worse == pytest.approx(0.0, abs=0.3)
-    if length == 2:
-        first = agent.q_values(np.array([0.0, 0.5]), np.array([0.5])).mean() * scale
-        assert first == pytest.approx(CHAIN["discount"], abs=0.15)
-
-
-@pytest.mark.parametrize("name", ACTING)
+@pytest.mark.numerics  # the programs of tests/test_learning.py
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in KINDS else pytest.mark.full) for name in ACTING]
+)
 def test_only_policies_with_entropy_log_it(name):
-    agent = SimbaV2(lambda: Chain(1), preset=name, **QUICKLY)
+    agent = SimbaV2(lambda: Chain(2), preset=name, **chain_settings(name))
     agent.learn(199)
     assert agent.update() is None
     agent.learn(1)

@@ -123,7 +123,7 @@ def test_an_environment_that_does_not_repeat_starts_a_new_episode_and_says_so(tm
     with caplog.at_level("WARNING"):
         summary = run.resume(folder, env=lambda: Forgetful(70))
     assert summary["env_steps"] == 500
-    assert "does not repeat itself" in caplog.text
+    assert "cannot be put back into the middle of an episode: the resumed run starts new episodes" in caplog.text
     agent = SimbaV2.load(folder, env=Forgetful)
     # 300 = 4 * 70 + 20: the fifth episode, given up at its twentieth step, was followed by a sixth.
     assert json.loads((folder / "checkpoints" / "000000000500" / "state.json").read_text())["loop"]["lengths"] == [

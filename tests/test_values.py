@@ -8,6 +8,8 @@ import pytest
 from simbav2.config import Categorical
 from simbav2.networks.values import Ahead, CategoricalValue
 
+pytestmark = pytest.mark.numerics
+
 three = CategoricalValue(Categorical(low=0.0, high=2.0, atoms=3))
 full = CategoricalValue(Categorical())
 

@@ -12,12 +12,13 @@ from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import CheckpointError, Failure, InputError
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent, SimbaV2
     from simbav2.envs.make import make_env
     from simbav2.training.callbacks import Callback
 
 __version__ = "0.1.0"
 __all__ = [
+    "Agent",
     "Callback",
     "CheckpointError",
     "Failure",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Agent": "simbav2.agent",
     "Callback": "simbav2.training.callbacks",
     "SimbaV2": "simbav2.agent",
     "make_env": "simbav2.envs.make",

@@ -6,7 +6,9 @@ their own, so that taking more of one never shifts another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -21,9 +23,11 @@ from numpy.typing import NDArray
 
 from simbav2 import diagnostics, presets
 from simbav2.config import UPDATES_PER_DISPATCH, Config, Schedule, override
+from simbav2.envs.make import CUSTOM, make_another
+from simbav2.envs.spaces import Spaces
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
-from simbav2.errors import InputError
+from simbav2.errors import InputError, printable
 from simbav2.learner import Learner, LearnerState
 from simbav2.replay import Replay
 from simbav2.statistics import Statistics
@@ -32,10 +36,18 @@ from simbav2.types import Normalizer, Transition
 if TYPE_CHECKING:
     from simbav2.datasets.recorded import Recorded
     from simbav2.training.callbacks import Callback
+    from simbav2.training.evaluate import Evaluation
     from simbav2.training.online import Loop
 
+log = logging.getLogger("simbav2")
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
 _PREDICTIONS = 1 << 31  # their noise is drawn behind that of any run's decisions
+
+
+def _compiled(config: Config) -> Config:
+    """`config` without what the compiled programs do not depend on."""
+    config = replace(config, seed=0, schedule=Schedule(), drop_bad_steps=Config.drop_bad_steps)
+    return config if config.scheduled else replace(config, env_steps=Config.env_steps)
 
 
 @lru_cache(maxsize=8)
@@ -45,12 +57,13 @@ def _programs(config: Config, observation_size: int, action_size: int) -> tuple[
     return learner, jax.jit(partial(diagnostics.measures, learner))
 
 
-class SimbaV2:
+class Agent:
     """Soft actor-critic on the unit hypersphere, for any continuous-control environment.
 
     `env` is a task id (`dmc/walker-walk`), a Gymnasium id, an environment, a vector environment or a callable
-    that makes an environment. `design` is a change of the paper's design study to make to the preset (`simbav2
-    presets` lists both). Settings are given by their dotted names: `**{"critic.width": 128}`.
+    that makes either. Observations and actions are those of its spaces; a task id has flat observations and
+    actions in [-1, 1], as `make_env` gives them. `design` is a change of the paper's design study to make to the
+    preset (`simbav2 presets` lists both). Settings are given by their dotted names: `**{"critic.width": 128}`.
     """
 
     def __init__(
@@ -67,17 +80,16 @@ class SimbaV2:
                 f"objective {type(config.objective).__name__} of preset {preset!r} needs recorded data; use "
                 "`simbav2 offline` or simbav2.training.offline.make_agent"
             )
-        num_envs = None if isinstance(env, VectorEnv) else config.num_envs
+        given = {name.replace("-", "_") for name in settings}
+        num_envs = config.num_envs if "num_envs" in given else None  # a vector environment has its own
         envs = make_vector_env(env, config.seed, num_envs, config.action_repeat, config.drop_bad_steps)
         self._prepare(replace(config, num_envs=envs.num_envs).resolve(envs.task), envs.task, env, envs)
+        self._open_ended = "env_steps" not in given
 
     def _prepare(self, config: Config, task: Task, source: Any, envs: Envs | None = None) -> None:
-        self.config = config
         self.task = task
         self.source = source
-        same = replace(config, seed=0, schedule=Schedule(), drop_bad_steps="diverged")
-        learner, self._measures = _programs(same, task.observation_size, task.action_size)
-        self.learner = copy(learner)
+        self._configure(config)
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)
@@ -89,14 +101,22 @@ class SimbaV2:
         self._replay: Replay | None = None
         self._data: Recorded | None = None
         self._envs = envs
+        self.known_spaces = envs.spaces if envs is not None else None
+        self._open_ended = False  # True: the first call of `learn` says how many steps the schedules are for
         self._loop: Loop | None = None
         self._normalizer: tuple[Statistics, Normalizer] | None = None  # of which statistics
         self._predictions = 0  # random ones
 
+    def _configure(self, config: Config) -> None:
+        self.config = config
+        sizes = self.task.observation_size, self.task.action_size
+        learner, self._measures = _programs(_compiled(config), *sizes)
+        self.learner = copy(learner)
+
     @classmethod
     def from_config(
         cls, config: Config, task: Task, source: Any, envs: Envs | None = None, data: Recorded | None = None
-    ) -> SimbaV2:
+    ) -> Agent:
         """An agent for a resolved config; environments and data are made when first needed, where not given."""
         agent = cls.__new__(cls)
         agent._prepare(config, task, source, envs)
@@ -105,51 +125,113 @@ class SimbaV2:
 
     # What a user calls. ------------------------------------------------------------------------------------
 
-    def learn(self, env_steps: int, callbacks: Sequence[Callback] = ()) -> SimbaV2:
-        """Train for `env_steps` more simulator steps. Schedules follow the setting `env_steps`, not this."""
-        from simbav2.training.callbacks import Callbacks
+    def learn(
+        self,
+        env_steps: int,
+        callbacks: Sequence[Callback] = (),
+        *,
+        evaluate_every: int | None = None,
+        evaluation_env: Any = None,
+        progress: bool = True,
+    ) -> Agent:
+        """Train for `env_steps` more simulator steps.
+
+        Schedules such as the learning rate's are made for the setting `env_steps`; where it was not given, for the
+        steps of the first call. With `evaluate_every` (simulator steps) the deterministic policy is evaluated in
+        `evaluation_env` (anything that an agent can be made from; default: environments like those trained on).
+        Progress goes to the logger `simbav2`, every `schedule.log_every` steps; `progress=False` leaves it out.
+        """
+        from simbav2.training import learning
         from simbav2.training.online import Loop
 
         if env_steps < 1:
             raise InputError(f"env_steps is {env_steps}; expected at least 1")
+        if evaluate_every is not None and evaluate_every < 1:
+            raise InputError(f"evaluate_every is {evaluate_every}; expected at least 1")
+        if self._trains_on(evaluation_env):
+            raise InputError(f"evaluation_env is {evaluation_env}, which is trained on; give another environment")
+        if evaluation_env is not None and evaluate_every is None:
+            evaluate_every = self.config.schedule.evaluate_every
+        if self._open_ended and self.env_steps == 0:
+            self._configure(replace(self.config, env_steps=env_steps).resolve(self.task))
+        self._open_ended = False
         if self._loop is None:
             self._loop = Loop(self)
-        until, told = self.env_steps + env_steps, Callbacks(callbacks)
-        told.on_start(self, None)
-        try:
-            while self.env_steps < until and not told.stop_requested:
-                self._loop.step()
-                told.on_step(self)
-        finally:
-            told.on_end(self)
+        until = self.env_steps + env_steps
+        with self._evaluating(evaluation_env) if evaluate_every else nullcontext() as envs:
+            learning.learn(self._loop, until, callbacks, evaluate_every, envs, progress)
         return self
+
+    def evaluate(self, episodes: int = 10, env: Any = None, seed: int | None = None) -> Evaluation:
+        """Play `episodes` with the deterministic policy, in environments of its own or in `env`.
+
+        `env` is anything that an agent can be made from. `seed` is that of the episodes (default:
+        `evaluation_seed`, so that they are never those trained on).
+        """
+        from simbav2.training.evaluate import Evaluation, evaluate
+
+        if episodes < 1:
+            raise InputError(f"episodes is {episodes}; expected at least 1")
+        with self._evaluating(env, seed) as envs:
+            played = evaluate(self, envs, episodes)
+        if self._trains_on(env) and self._loop is not None:
+            self._loop.restart()  # the episode that training was in is over
+        return Evaluation.of(played)
 
     def predict(
         self,
-        observation: NDArray,
+        observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[NDArray, Any]:
-        """Actions in [-1, 1] for one raw observation or a batch, in the convention of Stable-Baselines3.
+        """Actions for one observation or a batch, in the convention of Stable-Baselines3.
 
-        The policy has no memory: `state` is handed back as it came, and `episode_start` makes no difference.
+        Both are as the spaces of the environment say: an observation is an array of the Box's shape or a dict, an
+        action has the units, the shape and the dtype of the action space. The policy has no memory: `state` is
+        handed back as it came, and `episode_start` makes no difference.
         """
-        observation = np.asarray(observation, np.float32)
-        single = observation.ndim == 1
-        batch = self._checked(observation, self.task.observation_size, "observation")
+        batch, batched = self.spaces.observations.batch(observation)
         if deterministic:
             action = self.act(batch, noise=0.0)
         else:
             action = self.act(batch, noise=1.0, draw=_PREDICTIONS + self._predictions)
             self._predictions += 1
-        return (action[0] if single else action), state
+        action = self.spaces.actions.to_environment(action)
+        return (action if batched else action[0]), state
 
-    def q_values(self, observation: NDArray, action: NDArray) -> NDArray:
-        """Every critic's value [critics, batch], in the units of the scaled reward."""
-        observations = self._checked(observation, self.task.observation_size, "observation")
-        actions = self._checked(action, self.task.action_size, "action")
-        return np.asarray(self.learner.q_values(self.state.critic.params, self.normalizer, observations, actions))
+    def q_values(self, observation: Any, action: Any) -> NDArray:
+        """Every critic's value [critics, batch], in the units of the scaled reward.
+
+        Observations and actions are those of the environment's spaces, as in `predict`.
+        """
+        observations, _ = self.spaces.observations.batch(observation)
+        actions = self.spaces.batch_of_actions(action)
+        if len(observations) != len(actions):
+            raise InputError(f"{len(observations)} observations and {len(actions)} actions; expected as many")
+        return self.values(observations, actions)
+
+    @property
+    def spaces(self) -> Spaces:
+        """What `predict` takes and gives; saved with the agent."""
+        if self.known_spaces is None:
+            self.known_spaces = self._find_spaces()
+        return self.known_spaces
+
+    def _find_spaces(self) -> Spaces:
+        """For an agent that was saved by an older version."""
+        vectors = Spaces.vectors(self.task.observation_size, self.task.action_size)
+        if self.task.suite != CUSTOM:
+            return vectors
+        try:
+            return self.envs.spaces
+        except InputError as error:
+            log.warning(
+                "simbav2: the action bounds of %s are unknown (%s); actions are in [-1, 1] and observations flat",
+                printable(self.task.id),
+                error,
+            )
+            return vectors
 
     def save(self, folder: str | Path) -> None:
         """Write networks, optimisers and statistics (not the replay) to a new folder, all or nothing."""
@@ -158,7 +240,7 @@ class SimbaV2:
         checkpoint.save(self, Path(folder))
 
     @classmethod
-    def load(cls, folder: str | Path, env: Any = None) -> SimbaV2:
+    def load(cls, folder: str | Path, env: Any = None) -> Agent:
         """An agent from what `save` or a run wrote; `env` where it is to go on in another environment."""
         from simbav2.training import history
 
@@ -181,29 +263,47 @@ class SimbaV2:
     def envs(self) -> Envs:
         """The environments trained on, made when first needed."""
         if self._envs is None:
-            self._envs = self._make_envs(self.config.seed)
+            self._envs = self._make_envs(self.source, self.config.seed, self.config.num_envs)
+            self.known_spaces = self._envs.spaces
         return self._envs
 
-    def _make_envs(self, seed: int) -> Envs:
+    def _make_envs(self, source: Any, seed: int, num_envs: int | None) -> Envs:
         config, task = self.config, self.task
-        envs = make_vector_env(self.source, seed, config.num_envs, config.action_repeat, config.drop_bad_steps)
+        envs = make_vector_env(source, seed, num_envs, config.action_repeat, config.drop_bad_steps)
         expected, found = (task.observation_size, task.action_size), (envs.observation_size, envs.action_size)
         if found != expected:
-            envs.close()
+            if not isinstance(source, gym.Env | VectorEnv):  # that is the user's own
+                envs.close()
             raise InputError(
                 f"the agent learned {task.id}, with {expected[0]} observations and {expected[1]} actions; "
                 f"{envs.task.id} has {found[0]} and {found[1]}: give an environment of the same sizes"
             )
         return envs
 
-    def make_evaluation_envs(self, seed: int | None = None) -> Envs:
-        """Environments of the same kind that training never touches."""
-        if isinstance(self.source, gym.Env | VectorEnv):
-            raise InputError(
-                f"{self.source} is one environment and is trained on; evaluation needs one of its own: "
-                "give the agent a callable that makes it, or a registered id"
-            )
-        return self._make_envs(self.evaluation_seed if seed is None else seed)
+    def _trains_on(self, env: Any) -> bool:
+        return isinstance(env, gym.Env | VectorEnv) and env is self.source
+
+    def make_evaluation_envs(self, seed: int | None = None, env: Any = None) -> Envs:
+        """Environments that training never touches: like those trained on, or made from `env`."""
+        source, num_envs = env, None
+        if env is None:
+            alone = isinstance(self.source, gym.Env | VectorEnv)
+            source = make_another(self.source) if alone else self.source
+            num_envs = self.config.num_envs
+        return self._make_envs(source, self.evaluation_seed if seed is None else seed, num_envs)
+
+    @contextmanager
+    def _evaluating(self, env: Any, seed: int | None = None) -> Iterator[Envs]:
+        envs = self.make_evaluation_envs(seed, env)
+        try:
+            yield envs
+        finally:
+            if not isinstance(env, gym.Env | VectorEnv):  # that is the user's own
+                envs.close()
+
+    def values(self, observation: NDArray, action: NDArray) -> NDArray:
+        """`q_values` of flat observations [N, O] and actions [N, A] in [-1, 1]."""
+        return np.asarray(self.learner.q_values(self.state.critic.params, self.normalizer, observation, action))
 
     @property
     def evaluation_seed(self) -> int:
@@ -356,8 +456,5 @@ class SimbaV2:
         in_one_dispatch = UPDATES_PER_DISPATCH if updates <= config.offline_updates else config.rhythm[0]
         return max(0, updates - in_one_dispatch) // period if period else 0
 
-    def _checked(self, array: NDArray, size: int, name: str) -> NDArray:
-        array = np.atleast_2d(np.asarray(array, np.float32))
-        if array.ndim != 2 or array.shape[1] != size:
-            raise InputError(f"{name} has shape {array.shape}; expected ({size},) or (batch, {size})")
-        return array
+
+SimbaV2 = Agent  # its other name

@@ -26,7 +26,7 @@ from jax.extend.core import jaxprs_in_params
 from rich.console import Console
 
 from simbav2 import backend, presets
-from simbav2.agent import SimbaV2
+from simbav2.agent import Agent
 from simbav2.backend import wait
 from simbav2.config import Config, override
 from simbav2.envs.tasks import SUITES, Task, tasks
@@ -220,17 +220,17 @@ class Stopwatch:
         setattr(thing, method, timed)
 
 
-def trained_a_little(width: int) -> tuple[SimbaV2, Loop]:
+def trained_a_little(width: int) -> tuple[Agent, Loop]:
     """An agent of the preset `simbav2` past its warm-up, with everything compiled."""
     settings: dict[str, Any] = {"critic.width": width, "warmup_decisions": 300}
-    agent = SimbaV2(TASK.id, preset="simbav2", **settings)
+    agent = Agent(TASK.id, preset="simbav2", **settings)
     loop = Loop(agent)
     for _ in range(303):
         loop.step()
     return agent, loop
 
 
-def split(agent: SimbaV2, loop: Loop, decisions: int, turns: int = 5) -> LoopSplit:
+def split(agent: Agent, loop: Loop, decisions: int, turns: int = 5) -> LoopSplit:
     """Where the time of a decision goes, with a row of the log every `log_every` simulator steps; the median turn.
 
     Every part is waited for, so nothing hides behind the updates that would run beside it.
@@ -266,7 +266,7 @@ def split(agent: SimbaV2, loop: Loop, decisions: int, turns: int = 5) -> LoopSpl
     )
 
 
-def _logging_ms(agent: SimbaV2, loop: Loop) -> float:
+def _logging_ms(agent: Agent, loop: Loop) -> float:
     with tempfile.TemporaryDirectory() as folder:
         display = Display(Status("", "", 0, 1), Console(quiet=True))
         recorder = Recorder(Path(folder), agent, display, History(Path(folder), agent.config.schedule))
@@ -274,11 +274,11 @@ def _logging_ms(agent: SimbaV2, loop: Loop) -> float:
         return _median_ms(lambda: recorder.progress([], loop.metrics), 5)
 
 
-def act_ms(agent: SimbaV2, loop: Loop) -> float:
+def act_ms(agent: Agent, loop: Loop) -> float:
     return _median_ms(lambda: agent.act(loop.observation, noise=1.0), 200)
 
 
-def evaluation_ms(agent: SimbaV2) -> float:
+def evaluation_ms(agent: Agent) -> float:
     """One decision of an evaluation."""
     with agent.make_evaluation_envs() as envs:
         start = time.perf_counter()

@@ -25,14 +25,14 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.evaluate import evaluate, mean_success, mean_total
     from simbav2.training.record import read_metrics
     from simbav2.training.symptoms import as_json, diagnose
 
     if options.episodes < 1:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")
-    agent = SimbaV2.load(options.folder)
+    agent = Agent.load(options.folder)
     if options.video:
         from simbav2.training.video import film
 

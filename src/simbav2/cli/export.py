@@ -30,11 +30,11 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.interop.export import export_policy, suffix
 
     out = options.out or options.folder / f"policy{suffix(options.format)}"
-    exported = export_policy(SimbaV2.load(options.folder), options.format, out, options.unit_actions)
+    exported = export_policy(Agent.load(options.folder), options.format, out, options.unit_actions)
     if options.json:
         files = [str(file) for file in exported.files]
         return print_json({"files": files, "difference": exported.difference, **exported.metadata})

@@ -15,7 +15,7 @@ from simbav2.config import tree as config
 from simbav2.errors import Failure, InputError, printable
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.callbacks import Callback
 
 STOPPED = 130  # the shell's status for Ctrl-C
@@ -118,8 +118,8 @@ def add_track_option(parser: Parser) -> None:
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
     """Those given, by their names in the config."""
-    named = {"schedule.keep": options.keep, "drop_bad_steps": options.drop_bad_steps}
-    return {**options.settings, **{name: value for name, value in named.items() if value is not None}}
+    kept = {} if options.keep is None else {"schedule.keep": options.keep}
+    return {**options.settings, **kept}
 
 
 def exit_status(work: Callable[[], int]) -> int:
@@ -136,7 +136,7 @@ def exit_status(work: Callable[[], int]) -> int:
         return 0
 
 
-def carry_out(agent: SimbaV2, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
+def carry_out(agent: Agent, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
     """Make the run, or go on with it where that is asked for."""
     from simbav2.training import run
     from simbav2.training.tracking import trackers

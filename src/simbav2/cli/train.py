@@ -12,7 +12,7 @@ from simbav2.config import override
 from simbav2.errors import InputError
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
 
 DEFAULT_TASK = "dmc/walker-stand"
 
@@ -47,10 +47,10 @@ def _run(options: argparse.Namespace) -> int:
     return carry_out(_agent(options, settings(options)), options)
 
 
-def _agent(options: argparse.Namespace, given: dict[str, Any]) -> SimbaV2:
-    from simbav2.agent import SimbaV2
+def _agent(options: argparse.Namespace, given: dict[str, Any]) -> Agent:
+    from simbav2.agent import Agent
 
-    return SimbaV2(options.task, preset=options.preset, design=options.design, **given)
+    return Agent(options.task, preset=options.preset, design=options.design, **given)
 
 
 def _train_seeds(options: argparse.Namespace) -> int:

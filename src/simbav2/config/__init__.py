@@ -315,6 +315,11 @@ class Config:
         return not isinstance(self.objective, Return)
 
     @property
+    def scheduled(self) -> bool:
+        """Whether updates depend on `env_steps`: the learning rate or the cloning term follows it."""
+        return self.imitates or not isinstance(self.learning_rate, Constant)
+
+    @property
     def decisions(self) -> int:
         """Actions the policy chooses in `env_steps`."""
         assert self.action_repeat is not None

@@ -68,7 +68,10 @@ def settings(tree: Any, prefix: str = "") -> Iterator[Setting]:
         parts = _parts(hint)
         if len(parts) != 1:
             shown = type(value).__name__ if parts else value
-            yield Setting(name, shown, field.metadata["help"], field.metadata["bounds"], tuple(parts))
+            help, bounds = field.metadata.get("help", ""), field.metadata.get("bounds", Bounds())
+            yield Setting(name, shown, help, bounds, tuple(parts))
+                name, shown, field.metadata.get("help", ""), field.metadata.get("bounds", Bounds()), tuple(parts)
+            )
         if parts:
             yield from settings(value, f"{name}.")
 

@@ -6,6 +6,7 @@ of its environments is made.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import gymnasium as gym
+from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from simbav2.envs.rendering import check_import, choose_library
@@ -23,6 +25,7 @@ from simbav2.errors import InputError, nearest
 
 Source: TypeAlias = str | gym.Env | Callable[[], gym.Env]
 
+CUSTOM = "custom"  # the suite of what is not a task of the benchmark
 EPISODE_LENGTH = 1000  # assumed, for the discount only, of an environment that states no time limit
 
 
@@ -70,7 +73,29 @@ def describe(env: gym.Env, source: object) -> Task:
 def custom(name: str, observation_size: int, action_size: int, action_repeat: int, episode_length: int) -> Task:
     """The row that an environment outside the benchmark would have."""
     sizes = observation_size, action_size
-    return Task(name, "custom", *sizes, action_repeat, episode_length, True, "return", None, None)
+    return Task(name, CUSTOM, *sizes, action_repeat, episode_length, True, "return", None, None)
+
+
+def make_another(env: gym.Env | VectorEnv) -> gym.Env | VectorEnv:
+    """A new environment like `env`, made from its spec."""
+    spec = copy.deepcopy(env.spec)
+    vector = isinstance(env, VectorEnv)
+    if spec is None or (vector and env.unwrapped is not env):  # the spec of a vector does not know its wrappers
+        raise _alone(env)
+    spec.kwargs.pop("render_mode", None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return gym.make_vec(spec) if vector else gym.make(spec, disable_env_checker=True)
+    except (gym.error.Error, ValueError) as error:  # such as a wrapper that does not record its arguments
+        raise _alone(env) from error
+
+
+def _alone(env: gym.Env | VectorEnv) -> InputError:
+    return InputError(
+        f"{env} is trained on, evaluation needs an environment of its own, and there is no spec to make one from; "
+        "give one (`env=` of evaluate, `evaluation_env=` of learn), or make the agent from a callable or an id"
+    )
 
 
 def _simulate(task: Task, render_mode: str | None) -> gym.Env:
@@ -94,14 +119,23 @@ def _obtain(source: Source, render_mode: str | None) -> gym.Env:
             choose_library()
     if isinstance(source, str):
         return _make_registered(source, render_mode)
-    env = source if isinstance(source, gym.Env) else source() if callable(source) else None
+    env = obtain(source)
     if not isinstance(env, gym.Env):
-        came = f"{source!r}" if env is None else f"{source!r}, which made {env!r}"
-        raise InputError(
-            f"expected a task id, a Gymnasium id, a gymnasium.Env or a callable making one; got {came}"
-        )
+        raise InputError(f"{source!r} made {env}; expected a single environment")
     if render_mode not in (None, env.render_mode):
         raise InputError(f"{env.unwrapped} has render_mode {env.render_mode!r}; make it with {render_mode!r}")
+    return env
+
+
+def obtain(source: object) -> gym.Env | VectorEnv:
+    """`source` itself where it is an environment or a vector environment, else what it makes."""
+    env = source if isinstance(source, gym.Env | VectorEnv) else source() if callable(source) else None
+    if not isinstance(env, gym.Env | VectorEnv):
+        came = f"{source!r}" if env is None else f"{source!r}, which made {env!r}"
+        raise InputError(
+            "expected a task id, a Gymnasium id, a gymnasium.Env, a gymnasium.vector.VectorEnv or a callable "
+            f"making one; got {came}"
+        )
     return env
 
 

@@ -1,9 +1,14 @@
-"""Which spaces the agent takes, and how they become vectors: actions in [-1, 1], observations in float32."""
+"""Which spaces the agent takes, and how they become vectors: actions in [-1, 1], observations in float32.
+
+`Spaces` is saved with an agent: what a user sees of the environment, so that a loaded agent takes its observations
+and gives actions in its units without making it.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -25,6 +30,7 @@ class UnitActions:
             raise InputError(
                 f"the actions of {owner} are {space}; {expected}: wrap it with RescaleAction or the like"
             )
+        self.box = space
         self.low, self.high = space.low, space.high
         # The halves first, so that the widest float32 bounds do not overflow.
         self.center = space.high / 2 + space.low / 2
@@ -40,13 +46,15 @@ class UnitActions:
     def from_environment(self, action: NDArray[Any]) -> NDArray[np.float32]:
         """The other way: a batch of the environment's own actions as [N, A], in the cube where it allows them.
 
-        An action that exceeds a bound by no more than float32 rounds is on the bound.
+        An action that exceeds a bound by no more than float32 rounds is on the bound. An entry whose bounds are
+        equal has no units: it is zero.
         """
         own, low, high = (np.asarray(array, np.float64) for array in (action, self.low, self.high))
         rounding = np.spacing(np.maximum(np.abs(low), np.abs(high)).astype(np.float32))
         allowed = np.clip(own, low, high)
         own = np.where(np.abs(own - allowed) <= rounding, allowed, own)
-        cube = (own - (high / 2 + low / 2)) / (high / 2 - low / 2)
+        reach = high / 2 - low / 2
+        cube = (own - (high / 2 + low / 2)) / np.where(reach > 0, reach, np.inf)
         return cube.reshape(len(cube), -1).astype(np.float32)
 
 
@@ -73,6 +81,53 @@ class FlatObservations:
         """`observation`, of leading shape `batch`, as a new array [*batch, O]."""
         return _flatten(self._space, observation, batch)
 
+    def batch(self, observation: Any) -> tuple[NDArray[np.float32], bool]:
+        """One observation or a batch of them as a user holds it: [N, O], and whether it was a batch."""
+        arrays, batched = _as_batch(self._space, observation, "observation")
+        return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=-1), batched
+
+    def layout(self) -> Any:
+        """As plain data: a Box as the list of its shape, a Dict as the layouts of its parts in their order."""
+        return _layout(self._space)
+
+
+class Spaces(NamedTuple):
+    """The spaces of an environment as its user sees them."""
+
+    observations: FlatObservations
+    actions: UnitActions
+
+    @classmethod
+    def vectors(cls, observation_size: int, action_size: int) -> Self:
+        """Flat observations and actions in [-1, 1]: those of the tasks of the benchmark."""
+        observation = spaces.Box(-np.inf, np.inf, (observation_size,), np.float32)
+        action = spaces.Box(-1.0, 1.0, (action_size,), np.float32)
+        return cls(FlatObservations(observation, "task"), UnitActions(action, "task"))
+
+    def batch_of_actions(self, action: Any) -> NDArray[np.float32]:
+        """One action or a batch of them, in the environment's units: [N, A] in [-1, 1]."""
+        (array,), _ = _as_batch(self.actions.box, action, "action")
+        return self.actions.from_environment(array)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that is needed to use a policy. Bounds of observations are not."""
+        box = self.actions.box
+        bounds = {"low": box.low.tolist(), "high": box.high.tolist(), "dtype": str(box.dtype)}
+        return {"observation": self.observations.layout(), "action": bounds}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], observation_size: int, action_size: int) -> Self:
+        """What `to_json` wrote, for networks of these sizes; a ValueError where it is something else."""
+        # Counted before anything of that size is made.
+        if (size := _layout_size(data["observation"])) != observation_size:
+            raise ValueError(f"spaces.observation has {size} numbers; expected {observation_size}")
+        bounds, dtype = data["action"], np.dtype(data["action"]["dtype"])
+        low, high = (np.asarray(bounds[name], dtype) for name in ("low", "high"))
+        if low.shape != high.shape or low.size != action_size or not (low <= high).all():
+            raise ValueError(f"spaces.action is no Box of {action_size} numbers")
+        observation = FlatObservations(_from_layout(data["observation"]), "saved agent")
+        return cls(observation, UnitActions(spaces.Box(low, high, dtype=dtype.type), "saved agent"))
+
 
 def _boxes_only(space: Space) -> bool:
     if isinstance(space, spaces.Dict):
@@ -97,3 +152,57 @@ def _flatten(space: Space, observation: Any, batch: tuple[int, ...]) -> NDArray[
         raise ValueError(f"the observation has shape {array.shape}, expected {expected}")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
         return array.astype(np.float32).reshape(*batch, -1)
+
+
+def _as_batch(space: Space, value: Any, name: str) -> tuple[list[NDArray[np.float32]], bool]:
+    """The arrays [N, ...] of the Boxes in `space`, in their order, and whether `value` was a batch."""
+    found = list(_arrays(space, value, name))
+    _, first, shape = found[0]
+    batched = first.ndim > len(shape)
+    leading = first.shape[:1] if batched else ()
+    for part, array, shape in found:
+        if array.shape != leading + shape:
+            sizes = ", ".join(map(str, shape))
+            either = f"{shape} or (batch, {sizes})" if array is first else f"{leading + shape}"
+            raise InputError(f"{part} has shape {array.shape}; expected {either}")
+    return [array if batched else array[None] for _, array, _ in found], batched
+
+
+def _arrays(space: Space, value: Any, name: str) -> Iterator[tuple[str, NDArray[np.float32], tuple[int, ...]]]:
+    """Of every Box: what to call it, what came for it, and its shape."""
+    if isinstance(space, spaces.Dict):
+        keys = ", ".join(map(repr, space))
+        if not isinstance(value, Mapping):
+            raise InputError(f"{name} is of type {type(value).__name__}; expected a dict with the keys {keys}")
+        if value.keys() != space.keys():
+            came = ", ".join(map(repr, value)) or "none"
+            raise InputError(f"{name} has the keys {came}; expected {keys}")
+        for key, part in space.items():
+            yield from _arrays(part, value[key], f"{name}[{key!r}]")
+        return
+    shape = space.shape or ()
+    try:
+        with np.errstate(over="ignore"):
+            yield name, np.asarray(value, np.float32), shape
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is {type(value).__name__}; expected numbers of shape {shape}") from error
+
+
+def _layout(space: Space) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {str(key): _layout(part) for key, part in space.items()}
+    return list(space.shape or ())
+
+
+def _layout_size(layout: Any) -> int:
+    if isinstance(layout, dict) and layout:
+        return sum(map(_layout_size, layout.values()))
+    if not isinstance(layout, list) or not all(type(size) is int and size >= 0 for size in layout):
+        raise ValueError(f"spaces.observation holds {layout!r}; expected a shape")
+    return math.prod(layout)
+
+
+def _from_layout(layout: Any) -> Space:
+    if isinstance(layout, dict):  # as pairs, whose order Gymnasium keeps
+        return spaces.Dict([(key, _from_layout(part)) for key, part in layout.items()])
+    return spaces.Box(-np.inf, np.inf, tuple(layout), np.float32)

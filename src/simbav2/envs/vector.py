@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -22,8 +22,8 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from simbav2.envs.make import EPISODE_LENGTH, Source, custom, describe, make_member
-from simbav2.envs.spaces import FlatObservations, UnitActions
+from simbav2.envs.make import CUSTOM, EPISODE_LENGTH, Source, custom, describe, make_member, obtain
+from simbav2.envs.spaces import FlatObservations, Spaces, UnitActions
 from simbav2.envs.tasks import Task
 from simbav2.envs.wrappers import EpisodeSeeds, episode_seed
 from simbav2.errors import BadStep, DropBadSteps, InputError, SimulationDiverged, printable
@@ -66,6 +66,7 @@ class Envs(ABC):
     num_envs: int
     task: Task
     actions: UnitActions  # how they become the environment's own
+    spaces: Spaces  # what the user sees: for a task of ours as `make_env` has them, else the environment's own
     seed: int
     episodes: list[int]  # the current episode's number in each; once set, the next `reset` starts these
 
@@ -148,7 +149,7 @@ class Envs(ABC):
             case "any":
                 return True
             case "diverged" if isinstance(fault, str):
-                return self.task.suite != "custom"  # only of the benchmark's tasks is it known to be the simulator
+                return self.task.suite != CUSTOM  # only of the benchmark's tasks is it known to be the simulator
             case "diverged":
                 return isinstance(fault, SimulationDiverged)
             case "never":
@@ -229,27 +230,37 @@ class Envs(ABC):
 
 
 def make_vector_env(
-    source: Source | VectorEnv,
+    source: Source | VectorEnv | Callable[[], VectorEnv],
     seed: int = 0,
     num_envs: int | None = None,
     action_repeat: int | None = None,
     drop_bad_steps: DropBadSteps = "diverged",
 ) -> Envs:
     """`num_envs` (or one) of `source`; or all of a vector environment, which must reset in the same step."""
-    if isinstance(source, VectorEnv):
-        if num_envs not in (None, source.num_envs):
-            raise InputError(f"num_envs is {num_envs}, but {source} came; leave num_envs out")
-        if action_repeat not in (None, 1):
-            raise InputError(f"action_repeat is {action_repeat}, but {source} came; repeat actions inside it")
-        return Foreign(source, seed, drop_bad_steps)
-    if num_envs is None:
-        num_envs = 1
-    if num_envs < 1:
+    if num_envs is not None and num_envs < 1:
         raise InputError(f"num_envs is {num_envs}; expected at least 1")
-    if isinstance(source, gym.Env) and num_envs > 1:
+    if isinstance(source, gym.Env) and (num_envs or 1) > 1:
         raise InputError(f"num_envs is {num_envs}, but one environment came; give a callable that makes one")
-    members = [make_member(source, seed, stream, action_repeat) for stream in range(num_envs)]
+    # Only a call tells whether a callable makes vector environments.
+    first = source if isinstance(source, str | VectorEnv) else obtain(source)
+    if isinstance(first, VectorEnv):
+        try:
+            _check_settings(first, num_envs, action_repeat)
+            return Foreign(first, seed, drop_bad_steps)
+        except InputError:
+            if first is not source:
+                first.close()
+            raise
+    sources: list[Any] = [first, *[source] * ((num_envs or 1) - 1)]
+    members = [make_member(each, seed, stream, action_repeat) for stream, each in enumerate(sources)]
     return Members(members, describe(members[0], source), seed, drop_bad_steps)
+
+
+def _check_settings(vector: VectorEnv, num_envs: int | None, action_repeat: int | None) -> None:
+    if num_envs not in (None, vector.num_envs):
+        raise InputError(f"num_envs is {num_envs}, but {vector} came; leave num_envs out")
+    if action_repeat not in (None, 1):
+        raise InputError(f"action_repeat is {action_repeat}, but {vector} came; repeat actions inside it")
 
 
 class Members(Envs):
@@ -265,6 +276,11 @@ class Members(Envs):
         super().__init__(task, seed, len(members), drop_bad_steps)
         self._members = members
         self.actions = members[0].get_wrapper_attr("actions")
+        self.spaces = (
+            Spaces(members[0].get_wrapper_attr("observations"), self.actions)
+            if task.suite == CUSTOM
+            else Spaces.vectors(task.observation_size, task.action_size)
+        )
 
     @property
     def episodes(self) -> list[int]:
@@ -342,6 +358,7 @@ class Foreign(Envs):
         self._vector = vector
         self.actions = UnitActions(vector.single_action_space, vector)
         self._observations = FlatObservations(vector.single_observation_space, vector)
+        self.spaces = Spaces(self._observations, self.actions)
         self.episodes = [0] * vector.num_envs
         spec = vector.spec
         name = spec.id if spec else type(vector).__name__

@@ -43,19 +43,19 @@ class VectorSpaces(gym.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
         self.actions = UnitActions(env.action_space, env.unwrapped)
-        self._observations = FlatObservations(env.observation_space, env.unwrapped)
+        self.observations = FlatObservations(env.observation_space, env.unwrapped)
         self.action_space = self.actions.space
-        self.observation_space = self._observations.space
+        self.observation_space = self.observations.space
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._observations.flatten(observation), info
+        return self.observations.flatten(observation), info
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(self.actions.to_environment(action))
-        return self._observations.flatten(observation), reward, terminated, truncated, info
+        return self.observations.flatten(observation), reward, terminated, truncated, info
 
 
 class EpisodeSeeds(gym.Wrapper, RecordConstructorArgs):

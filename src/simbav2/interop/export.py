@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2.agent import SimbaV2
+from simbav2.agent import Agent
+from simbav2.envs.make import CUSTOM
 from simbav2.envs.spaces import UnitActions
 from simbav2.errors import Failure, InputError, nearest
 from simbav2.networks.program import Operation, Rescale, program
@@ -44,10 +45,12 @@ class Exported(NamedTuple):
     metadata: dict[str, Any]
 
 
-def export_policy(agent: SimbaV2, format: str, out: str | Path, unit_actions: bool = False) -> Exported:
+def export_policy(agent: Agent, format: str, out: str | Path, unit_actions: bool = False) -> Exported:
     """Write the deterministic policy of `agent` to the file `out`, with what belongs to the format beside it.
 
-    Its actions are in the environment's own units; with `unit_actions` in [-1, 1], as `agent.predict` gives them.
+    Its actions are in the environment's own units, as `agent.predict` gives them. For a task of the benchmark
+    these are the simulator's (+-0.4 for `mujoco/Humanoid-v4`), where `predict` gives those of `make_env`, [-1, 1].
+    With `unit_actions` they are always in [-1, 1].
     """
     written, out = _format(format), Path(out)
     if out.suffix != written.SUFFIX:
@@ -78,7 +81,7 @@ def suffix(format: str) -> str:
     return _format(format).SUFFIX
 
 
-def operations(agent: SimbaV2, bounds: UnitActions | None) -> list[Operation]:
+def operations(agent: Agent, bounds: UnitActions | None) -> list[Operation]:
     """Raw observations to actions within `bounds`."""
     listed = program(agent.config.actor, agent.state.actor.params, agent.normalizer)
     if bounds is None or ((bounds.low == -1).all() and (bounds.high == 1).all()):
@@ -86,7 +89,7 @@ def operations(agent: SimbaV2, bounds: UnitActions | None) -> list[Operation]:
     return [*listed, Rescale(*(x.ravel() for x in (bounds.center, bounds.reach, bounds.low, bounds.high)))]
 
 
-def describe(agent: SimbaV2, bounds: UnitActions | None) -> dict[str, Any]:
+def describe(agent: Agent, bounds: UnitActions | None) -> dict[str, Any]:
     """What a stranger needs to know of the file."""
     config, task = agent.config, agent.task
     one = np.ones(task.action_size)
@@ -113,7 +116,9 @@ def _format(name: str) -> Format:
     return cast(Format, import_module(FORMATS[name]))
 
 
-def _bounds(agent: SimbaV2) -> UnitActions:
+def _bounds(agent: Agent) -> UnitActions:
+    if agent.known_spaces is not None and agent.task.suite == CUSTOM:
+        return agent.known_spaces.actions
     try:
         return agent.envs.actions
     except InputError as error:
@@ -123,11 +128,11 @@ def _bounds(agent: SimbaV2) -> UnitActions:
         ) from error
 
 
-def _difference(agent: SimbaV2, bounds: UnitActions | None, written: Format, model: bytes) -> float:
+def _difference(agent: Agent, bounds: UnitActions | None, written: Format, model: bytes) -> float:
     """The largest on observations such as the agent has seen."""
     normal = np.random.default_rng(0).normal(size=(_CHECKED, agent.task.observation_size))
     observations = (agent.normalizer.mean + agent.normalizer.std * normal).astype(np.float32)
-    expected, _ = agent.predict(observations)
+    expected = agent.act(observations, noise=0.0)
     found = written.act(model, observations).astype(np.float64)
     if bounds is not None:
         expected = bounds.to_environment(expected).reshape(expected.shape)

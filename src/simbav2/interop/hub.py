@@ -62,7 +62,7 @@ def push(hub: Any, folder: Path, repo: str, private: bool = False) -> str:
 
 
 def pull(hub: Any, repo: str, out: Path) -> Pulled:
-    """Fetch `repo` into the new folder `out`, which `SimbaV2.load` takes; all of it or nothing."""
+    """Fetch `repo` into the new folder `out`, which `Agent.load` takes; all of it or nothing."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is there already; choose another --out")
     with _talking_about(repo):

@@ -1,7 +1,7 @@
 """Checkpoints of the authors' released code: networks, optimisers and statistics become those of an agent of ours.
 
 The sizes of the networks are read from the arrays. That code saves no experience, so an agent that goes on
-learning first gathers some with its own policy (`SimbaV2.update`).
+learning first gathers some with its own policy (`Agent.update`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simbav2 import presets
-from simbav2.agent import SimbaV2
+from simbav2.agent import Agent
 from simbav2.config import Config, override
 from simbav2.envs.make import EPISODE_LENGTH, custom
 from simbav2.envs.tasks import Task
@@ -31,7 +31,7 @@ NAME = "release-checkpoint"  # of the task where none is given
 _MOST_ENVS = 1024  # side by side; more are a forgery that would take long to make
 
 
-def from_release(folder: str | Path, observation_size: int, action_size: int, env: Any = None) -> SimbaV2:
+def from_release(folder: str | Path, observation_size: int, action_size: int, env: Any = None) -> Agent:
     """The agent saved in `folder` by the authors' code.
 
     `env` is what it was trained on (a task id, an environment, a callable making one); without it the agent acts
@@ -64,7 +64,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
         updates=critic.updates,
         key=None,
     )
-    agent = SimbaV2.from_config(config, task, task.id if env is None else env, envs)
+    agent = Agent.from_config(config, task, task.id if env is None else env, envs)
     agent.state = jax.tree.map(jax.device_put, state._replace(key=agent.state.key))
     agent.statistics = statistics
     agent.updates = int(critic.updates)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from simbav2.training.evaluate import Played
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
 
 
 class Callback:
@@ -24,22 +24,25 @@ class Callback:
 
     stop_requested: bool = False
 
-    def on_start(self, agent: SimbaV2, run: Path | None) -> None:
+    def on_start(self, agent: Agent, run: Path | None) -> None:
         """Training begins, or goes on after a stop; `run` is the run's folder, None in `agent.learn`."""
 
-    def on_step(self, agent: SimbaV2) -> None:
+    def on_step(self, agent: Agent) -> None:
         """One decision was taken in every environment, with the updates due after it."""
 
-    def on_metrics(self, agent: SimbaV2, metrics: Mapping[str, float]) -> None:
-        """A line went to `metrics.jsonl`; `metrics` is the whole line."""
+    def on_metrics(self, agent: Agent, metrics: Mapping[str, float]) -> None:
+        """Numbers of the training so far, every `schedule.log_every` steps, or of an evaluation.
 
-    def on_evaluation(self, agent: SimbaV2, episodes: Sequence[Played]) -> None:
+        In a run `metrics` is the line that went to `metrics.jsonl`; `agent.learn` leaves out the norms.
+        """
+
+    def on_evaluation(self, agent: Agent, episodes: Sequence[Played]) -> None:
         """The deterministic policy played these episodes."""
 
-    def on_checkpoint(self, agent: SimbaV2, checkpoint: Path) -> None:
+    def on_checkpoint(self, agent: Agent, checkpoint: Path) -> None:
         """The run was saved in the folder `checkpoint`."""
 
-    def on_end(self, agent: SimbaV2) -> None:
+    def on_end(self, agent: Agent) -> None:
         """Training ended, whatever ended it; called also after an error."""
 
 
@@ -53,26 +56,26 @@ class Callbacks(Callback):
     def stop_requested(self) -> bool:  # type: ignore[override]
         return any(member.stop_requested for member in self.members)
 
-    def on_start(self, agent: SimbaV2, run: Path | None) -> None:
+    def on_start(self, agent: Agent, run: Path | None) -> None:
         for member in self.members:
             member.on_start(agent, run)
 
-    def on_step(self, agent: SimbaV2) -> None:
+    def on_step(self, agent: Agent) -> None:
         for member in self.members:
             member.on_step(agent)
 
-    def on_metrics(self, agent: SimbaV2, metrics: Mapping[str, float]) -> None:
+    def on_metrics(self, agent: Agent, metrics: Mapping[str, float]) -> None:
         for member in self.members:
             member.on_metrics(agent, metrics)
 
-    def on_evaluation(self, agent: SimbaV2, episodes: Sequence[Played]) -> None:
+    def on_evaluation(self, agent: Agent, episodes: Sequence[Played]) -> None:
         for member in self.members:
             member.on_evaluation(agent, episodes)
 
-    def on_checkpoint(self, agent: SimbaV2, checkpoint: Path) -> None:
+    def on_checkpoint(self, agent: Agent, checkpoint: Path) -> None:
         for member in self.members:
             member.on_checkpoint(agent, checkpoint)
 
-    def on_end(self, agent: SimbaV2) -> None:
+    def on_end(self, agent: Agent) -> None:
         for member in self.members:
             member.on_end(agent)

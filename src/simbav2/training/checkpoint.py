@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from simbav2.config import Config, from_json, leaves, to_json
+from simbav2.envs.spaces import Spaces
 from simbav2.envs.tasks import Task
 from simbav2.errors import CheckpointError, InputError
 from simbav2.learner import Learner
@@ -45,7 +46,7 @@ from simbav2.training.files import (
 from simbav2.training.manifest import Manifest
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.online import Loop
 
 LEARNER, STATISTICS, STATE, CONFIG = "learner.safetensors", "statistics.safetensors", "state.json", "config.json"
@@ -66,7 +67,7 @@ def description(config: Config, task: Task) -> dict[str, Any]:
     }
 
 
-def params_sha256(agent: SimbaV2) -> str:
+def params_sha256(agent: Agent) -> str:
     """A digest of all networks: equal digests, equal bits."""
     digest = hashlib.sha256()
     nets = (agent.state.actor.params, agent.state.critic.params, agent.state.target)
@@ -79,7 +80,7 @@ def params_sha256(agent: SimbaV2) -> str:
 # Saving. --------------------------------------------------------------------------------------------------
 
 
-def save(agent: SimbaV2, folder: Path, loop: Loop | None = None, replay: tuple[Segment, ...] = ()) -> None:
+def save(agent: Agent, folder: Path, loop: Loop | None = None, replay: tuple[Segment, ...] = ()) -> None:
     """Write `folder`, all or nothing; `loop`, with the files of the `replay`, is what a run needs to go on."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; choose another folder or remove it first")
@@ -91,6 +92,7 @@ def save(agent: SimbaV2, folder: Path, loop: Loop | None = None, replay: tuple[S
             "decisions": agent.decisions,
             "warmup_rng": agent.warmup_rng.bit_generator.state,
             "replay_rng": agent.replay_rng.bit_generator.state,
+            "spaces": None if agent.known_spaces is None else agent.known_spaces.to_json(),
         }
         files = {
             LEARNER: write_arrays(beside / LEARNER, _named(agent.state)),
@@ -113,14 +115,14 @@ def save(agent: SimbaV2, folder: Path, loop: Loop | None = None, replay: tuple[S
 # Loading. -------------------------------------------------------------------------------------------------
 
 
-def load(folder: Path, env: Any = None) -> SimbaV2:
+def load(folder: Path, env: Any = None) -> Agent:
     """The agent saved in `folder`."""
     manifest.verify(folder, AGENT)
     config, task = read_description(folder / CONFIG)
     return _load(folder, config, task, env)
 
 
-def load_run(folder: Path, replay_folder: Path, env: Any = None) -> tuple[SimbaV2, Loop, tuple[Segment, ...]]:
+def load_run(folder: Path, replay_folder: Path, env: Any = None) -> tuple[Agent, Loop, tuple[Segment, ...]]:
     """The agent, the loop and the replay files of a run's checkpoint."""
     from simbav2.training.online import Loop
 
@@ -174,8 +176,8 @@ def _refusing(reason: str) -> Callable[[], gym.Env]:
     return refuse
 
 
-def _load(folder: Path, config: Config, task: Task, env: Any) -> SimbaV2:
-    from simbav2.agent import SimbaV2
+def _load(folder: Path, config: Config, task: Task, env: Any) -> Agent:
+    from simbav2.agent import Agent
 
     _check_sizes(config, task, folder)
     with damage(folder / CONFIG):
@@ -183,7 +185,7 @@ def _load(folder: Path, config: Config, task: Task, env: Any) -> SimbaV2:
         expected = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
     arrays = read_arrays(folder / LEARNER, specs(_paths(expected)))
     with damage(folder / CONFIG):
-        agent = SimbaV2.from_config(config, task, source(task, env))
+        agent = Agent.from_config(config, task, source(task, env))
     if env in (None, task.id) and read_json(folder / CONFIG).get(ORDER) != task.observation_order:
         agent.source = _refusing(
             f"{folder} learned {task.id} with observations in dm_control's own order; now they are sorted by key: "
@@ -199,8 +201,10 @@ def _load(folder: Path, config: Config, task: Task, env: Any) -> SimbaV2:
             raise ValueError(f"{agent.decisions} decisions of {config.num_envs} environments")
         agent.warmup_rng.bit_generator.state = state["warmup_rng"]
         agent.replay_rng.bit_generator.state = state["replay_rng"]
+        if (saved := state.get("spaces")) is not None:  # older versions saved none
+            agent.known_spaces = Spaces.from_json(saved, task.observation_size, task.action_size)
     if env is not None:
-        agent.envs  # noqa: B018  made now: one that does not fit is refused here, not in the first step
+        agent.envs  # noqa: B018  made now: its spaces count, and one that does not fit is refused here
     return agent
 
 

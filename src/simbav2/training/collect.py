@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simbav2.agent import SimbaV2
+from simbav2.agent import Agent
 from simbav2.datasets import hdf5
 from simbav2.datasets.catalog import LEVELS
 from simbav2.datasets.hdf5 import Episode
@@ -31,14 +31,14 @@ def write(
     for name, value in (("--episodes", episodes), ("--transitions", transitions)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; expected at least 1")
-    tasks = {SimbaV2.load(run).config.task for run in runs}
+    tasks = {Agent.load(run).config.task for run in runs}
     if len(tasks) > 1:
         raise InputError(f"the runs are of several tasks ({', '.join(sorted(tasks))}); expected one")
 
     def of(run: Path) -> Iterator[Episode]:
         if level is not None:
             return mixture(run, level, transitions, seed)
-        return experience(run) if episodes is None else islice(fresh(SimbaV2.load(run), seed), episodes)
+        return experience(run) if episodes is None else islice(fresh(Agent.load(run), seed), episodes)
 
     return hdf5.write(out, tasks.pop(), chain.from_iterable(map(of, runs)))
 
@@ -80,7 +80,7 @@ def _episodes(replay: Replay, first: int, last: int) -> Iterator[Episode]:
                 start = at + 1
 
 
-def fresh(agent: SimbaV2, seed: int) -> Iterator[Episode]:
+def fresh(agent: Agent, seed: int) -> Iterator[Episode]:
     """Episodes without end, played by the policy with its noise."""
     config = agent.config
     with make_vector_env(agent.source, seed, 1, config.action_repeat, config.drop_bad_steps) as envs:
@@ -132,14 +132,14 @@ def mixture(run: Path, level: str, transitions: int, seed: int = 0) -> Iterator[
     medium, expert = _stages(run)
     match level:
         case "medium":
-            return take(fresh(SimbaV2.load(medium), seed), transitions)
+            return take(fresh(Agent.load(medium), seed), transitions)
         case "medium-replay":
             return experience(run, int(medium.name))
         case "medium-expert":
             half = transitions // 2
             return chain(
-                take(fresh(SimbaV2.load(medium), seed), half),
-                take(fresh(SimbaV2.load(expert), seed + 1), transitions - half),
+                take(fresh(Agent.load(medium), seed), half),
+                take(fresh(Agent.load(expert), seed + 1), transitions - half),
             )
     raise InputError(f"unknown mixture {level!r}; expected {', '.join(LEVELS)}")
 

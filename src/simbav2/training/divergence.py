@@ -14,10 +14,10 @@ from simbav2.errors import Diverged
 from simbav2.training import checkpoint
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
 
 
-def check(agent: SimbaV2, metrics: dict[str, Any] | None, run: Path) -> None:
+def check(agent: Agent, metrics: dict[str, Any] | None, run: Path) -> None:
     """Stop a run with a non-finite loss or parameter; its state goes to `inspect/`, where no resume looks."""
     losses = {name: value for name, value in (metrics or {}).items() if name.endswith("loss")}
     for path, leaf in jax.tree_util.tree_flatten_with_path((losses, agent.state))[0]:

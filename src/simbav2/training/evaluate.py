@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simbav2.envs.vector import Envs, Step
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
 
 
 class Episode(NamedTuple):
@@ -29,6 +29,23 @@ class Played(NamedTuple):
     discounted: float  # the discounted return
     q: float  # the discounted return that the critic expected at the start
     dropped: bool = False  # cut short by an environment step that failed
+
+
+class Evaluation(NamedTuple):
+    """What `agent.evaluate` found."""
+
+    mean_return: float
+    std_return: float  # over the episodes
+    success: float | None  # the share of episodes in which the task was solved; None where the task does not say
+    lengths: tuple[int, ...]  # decisions
+    episodes: tuple[Played, ...]
+
+    @classmethod
+    def of(cls, episodes: Sequence[Played]) -> Evaluation:
+        returns = [episode.total for episode in episodes]
+        lengths = tuple(episode.length for episode in episodes)
+        mean, std = float(np.mean(returns)), float(np.std(returns))
+        return cls(mean, std, mean_success(episodes), lengths, tuple(episodes))
 
 
 class EpisodeCounter:
@@ -55,7 +72,7 @@ class EpisodeCounter:
         return ended
 
 
-def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) -> list[Played]:
+def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) -> list[Played]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
     Each environment plays a fixed share, so that short episodes are not counted more often than long ones. An
@@ -85,9 +102,9 @@ def evaluate(agent: SimbaV2, envs: Envs, episodes: int, first_episode: int = 0) 
     return [episode for done, share in zip(played, shares, strict=True) for episode in done[:share]]
 
 
-def _expected(agent: SimbaV2, observation: NDArray) -> NDArray:
+def _expected(agent: Agent, observation: NDArray) -> NDArray:
     """The smallest critic's value of the deterministic action [N], in the units of the reward."""
-    q = agent.q_values(observation, agent.act(observation, noise=0.0))
+    q = agent.values(observation, agent.act(observation, noise=0.0))
     return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)
 
 

@@ -18,7 +18,7 @@ from simbav2.training import checkpoint, experience, manifest
 from simbav2.training.experience import Segment
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.online import Loop
 
 log = logging.getLogger("simbav2")
@@ -30,7 +30,7 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted((path for path in (run / "checkpoints").glob("[0-9]*") if path.is_dir()), reverse=True)
 
 
-def load(folder: Path, env: Any = None) -> SimbaV2:
+def load(folder: Path, env: Any = None) -> Agent:
     """The agent saved in `folder`, which may be a run: then from its newest whole checkpoint."""
     if checkpoints(folder):
         return _newest(folder, lambda path: checkpoint.load(path, env))
@@ -39,7 +39,7 @@ def load(folder: Path, env: Any = None) -> SimbaV2:
     return checkpoint.load(folder, env)
 
 
-def load_run(run: Path, env: Any = None) -> tuple[SimbaV2, Loop, tuple[Segment, ...]]:
+def load_run(run: Path, env: Any = None) -> tuple[Agent, Loop, tuple[Segment, ...]]:
     """All that the run needs to go on, from its newest whole checkpoint."""
     return _newest(run, lambda path: checkpoint.load_run(path, run / "replay", env))
 
@@ -80,7 +80,7 @@ class History:
         late = minutes > 0 and time.monotonic() - self._at >= 60 * minutes
         return now // every > before // every or late
 
-    def save(self, agent: SimbaV2, loop: Loop) -> Path | None:
+    def save(self, agent: Agent, loop: Loop) -> Path | None:
         """Where the checkpoint is now; None where this step has one already."""
         if agent.env_steps == self._saved:
             return None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from simbav2 import presets
-from simbav2.agent import SimbaV2
+from simbav2.agent import Agent
 from simbav2.config import Config, Data, override
 from simbav2.datasets import catalog, recorded
 from simbav2.datasets.part import Source
@@ -30,7 +30,7 @@ def make_agent(
     preset: str = presets.FOR_DATA,
     design: str | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> SimbaV2:
+) -> Agent:
     """An agent ready to learn from `source`: a D4RL id, `minari/ID` or an HDF5 file.
 
     `file` is where the source's file is when not in the cache, `task` the environment to evaluate and act in when
@@ -51,7 +51,7 @@ def make_agent(
         assert config.discount is not None
         experience = recorded.read(opened, config.discount, config.replay.n_step)
     data = replace(data, transitions=len(experience.over), sha256=experience.sha256())
-    return SimbaV2.from_config(_lasting(config, data, then_online), envs.task, task, envs, experience)
+    return Agent.from_config(_lasting(config, data, then_online), envs.task, task, envs, experience)
 
 
 def _lasting(config: Config, data: Data, then_online: int) -> Config:

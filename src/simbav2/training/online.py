@@ -1,7 +1,7 @@
 """Training: one loop, in which data flows one way. Where there is recorded data, updates on it come first.
 
-`Loop` is the innermost part, used by `agent.learn` as well; `train` adds what a run has beyond it: logs,
-evaluations, checkpoints, and a stop that loses nothing.
+`Loop` is the innermost part, used by `agent.learn` as well (see `learning`); `train` adds what a run has beyond
+it: logs, evaluations, checkpoints, and a stop that loses nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
 from simbav2.training.stopping import stop_signals
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.record import Recorder
 
 
 class Loop:
     """Steps the environments, feeds the agent, and counts the episodes under way."""
 
-    def __init__(self, agent: SimbaV2, snapshot: dict[str, Any] | None = None) -> None:
+    def __init__(self, agent: Agent, snapshot: dict[str, Any] | None = None) -> None:
         self.agent = agent
         self.episodes = EpisodeCounter(agent.config.num_envs)
         self.ended: list[Episode] = []  # since the last log of a run
@@ -66,6 +66,11 @@ class Loop:
                 self.ended += ended  # the next log of the run tells of them
                 raise
         return ended
+
+    def restart(self) -> None:
+        """Start new episodes in place of those under way."""
+        self.observation = self.agent.abandon_episodes()
+        self.episodes = EpisodeCounter(self.agent.config.num_envs)
 
     def snapshot(self) -> dict[str, Any]:
         """Where every environment is, as plain data."""

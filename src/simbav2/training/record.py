@@ -24,7 +24,7 @@ from simbav2.training.files import append, damage, sync, versions, write_json, w
 from simbav2.training.history import History
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.online import Loop
 
 PROGRESS = [
@@ -48,7 +48,7 @@ class Recorder:
     def __init__(
         self,
         folder: Path,
-        agent: SimbaV2,
+        agent: Agent,
         display: Display,
         history: History,
         callbacks: Sequence[Callback] = (),
@@ -122,7 +122,7 @@ class Recorder:
         """
         agent, status = self.agent, self.display.status
         # Reading the metrics waits for the updates under way, so that they are counted in the time they took.
-        values = {name: float(value) for name, value in (metrics or {}).items()}
+        signs = symptoms.signs_of_training(agent, metrics, dropped_steps)
         marked, updates, env_steps = self._marked
         elapsed = time.monotonic() - marked
         rate = (self.updates - updates) / elapsed
@@ -131,11 +131,7 @@ class Recorder:
         total, success = mean_total(episodes), mean_success(episodes)
         row = (agent.env_steps, agent.decisions, self.updates, self.episodes, total, length, success)
         self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
-        if agent.config.reset_every:
-            values["resets"] = agent.resets
-        if dropped_steps:
-            values["dropped_steps"] = dropped_steps
-        self._signs(values | symptoms.signs_of_entropy(agent, values) | symptoms.signs_of_statistics(agent))
+        self._signs(signs)
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
         status.updates_per_second = rate
@@ -246,13 +242,13 @@ def _lines(file: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def _seconds_per_action(agent: SimbaV2, times: int = 20) -> float:
-    """The median time of one decision for one observation, once `predict` is compiled."""
-    observation = np.zeros(agent.task.observation_size, np.float32)
-    agent.predict(observation)
+def _seconds_per_action(agent: Agent, times: int = 20) -> float:
+    """The median time of one decision for one observation, once acting is compiled."""
+    observation = np.zeros((1, agent.task.observation_size), np.float32)
+    agent.act(observation, noise=0.0)
     took = []
     for _ in range(times):
         began = time.perf_counter()
-        agent.predict(observation)
+        agent.act(observation, noise=0.0)
         took.append(time.perf_counter() - began)
     return round(statistics.median(took), 6)

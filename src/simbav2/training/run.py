@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simbav2.agent import SimbaV2
+from simbav2.agent import Agent
 from simbav2.analysis.report import write_report
 from simbav2.analysis.runs import read_run
 from simbav2.config import Config, other_schedule, to_json
@@ -34,7 +34,7 @@ def default_folder(config: Config) -> Path:
 
 
 def start(
-    agent: SimbaV2,
+    agent: Agent,
     folder: Path,
     stop_after: int | None = None,
     overwrite: bool = False,
@@ -72,13 +72,13 @@ def resume(
                 )
             # Stopped before its first checkpoint: the beginning is as good, and leads to the same bits.
             config, task = checkpoint.read_description(folder / "config.json")
-            agent = SimbaV2.from_config(config, task, checkpoint.source(task, env))
+            agent = Agent.from_config(config, task, checkpoint.source(task, env))
             return _begin(agent, folder, stop_after or own, callbacks)
         agent, loop, replay = history.load_run(folder, env)
         if not loop.continued:
             log.warning(
-                "simbav2: %s does not repeat itself: the episodes under way were given up for new ones, and the "
-                "run will not end with the bits of an uninterrupted one",
+                "simbav2: %s cannot be put back into the middle of an episode: the resumed run starts new "
+                "episodes, and its results differ from those of an uninterrupted run",
                 printable(agent.config.task),
             )
         if stop_after is None and own is not None and own > agent.env_steps:
@@ -93,7 +93,7 @@ def resume(
 
 
 def start_or_resume(
-    agent: SimbaV2, folder: Path, stop_after: int | None = None, callbacks: Sequence[Callback] = ()
+    agent: Agent, folder: Path, stop_after: int | None = None, callbacks: Sequence[Callback] = ()
 ) -> Summary | None:
     """For jobs that are started again and again until they are done: whatever is left to do of this run.
 
@@ -117,7 +117,7 @@ def start_or_resume(
     return resume(folder, stop_after, agent.source, callbacks)
 
 
-def _begin(agent: SimbaV2, folder: Path, stop_after: int | None, callbacks: Sequence[Callback]) -> Summary | None:
+def _begin(agent: Agent, folder: Path, stop_after: int | None, callbacks: Sequence[Callback]) -> Summary | None:
     until = _until(agent, stop_after)
     recorder = _recorder(agent, folder, until, callbacks, History(folder, agent.config.schedule))
     loop = Loop(agent)
@@ -128,7 +128,7 @@ def _begin(agent: SimbaV2, folder: Path, stop_after: int | None, callbacks: Sequ
     return _go(loop, until, recorder)
 
 
-def _until(agent: SimbaV2, stop_after: int | None) -> int:
+def _until(agent: Agent, stop_after: int | None) -> int:
     if stop_after is None:
         return agent.config.env_steps
     if stop_after < 1:
@@ -144,7 +144,7 @@ def _stop_after(folder: Path) -> int | None:
     return found
 
 
-def _recorder(agent: SimbaV2, folder: Path, until: int, callbacks: Sequence[Callback], kept: History) -> Recorder:
+def _recorder(agent: Agent, folder: Path, until: int, callbacks: Sequence[Callback], kept: History) -> Recorder:
     status = Status(printable(_title(agent.config)), _about(agent), agent.env_steps, until)
     return Recorder(folder, agent, Display(status), kept, callbacks)
 
@@ -154,7 +154,7 @@ def _title(config: Config) -> str:
     return f"{config.task} · {config.preset}{design} · seed {config.seed}"
 
 
-def _about(agent: SimbaV2) -> str:
+def _about(agent: Agent) -> str:
     """The sizes of the networks, so that runs can be compared with the paper's figures."""
     counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
     members = agent.config.critic.members

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
     from simbav2.training.evaluate import Played
 
 Signs = Mapping[str, float]
@@ -183,7 +183,20 @@ class Watch:
         return new
 
 
-def signs_of_statistics(agent: SimbaV2) -> dict[str, float]:
+def signs_of_training(agent: Agent, metrics: Mapping[str, Any] | None, dropped_steps: int = 0) -> dict[str, float]:
+    """A line of `metrics.jsonl`: the learner's metrics, and what they and the statistics tell.
+
+    `dropped_steps` are those of the whole run.
+    """
+    values = {name: float(value) for name, value in (metrics or {}).items()}
+    if agent.config.reset_every:
+        values["resets"] = agent.resets
+    if dropped_steps:
+        values["dropped_steps"] = dropped_steps
+    return values | signs_of_entropy(agent, values) | signs_of_statistics(agent)
+
+
+def signs_of_statistics(agent: Agent) -> dict[str, float]:
     """What the running statistics tell of the environment."""
     statistics = agent.statistics
     return {
@@ -193,7 +206,7 @@ def signs_of_statistics(agent: SimbaV2) -> dict[str, float]:
     }
 
 
-def signs_of_entropy(agent: SimbaV2, metrics: Signs) -> dict[str, float]:
+def signs_of_entropy(agent: Agent, metrics: Signs) -> dict[str, float]:
     """How far the policy is below the entropy it seeks, per action dimension."""
     temperature = agent.learner.networks.temperature
     if temperature is None or "entropy" not in metrics:
@@ -211,7 +224,7 @@ def signs_of_evaluation(episodes: Sequence[Played]) -> dict[str, float]:
     }
 
 
-def diagnose(agent: SimbaV2, episodes: Sequence[Played], history: Sequence[Signs]) -> list[Warning]:
+def diagnose(agent: Agent, episodes: Sequence[Played], history: Sequence[Signs]) -> list[Warning]:
     """The symptoms of a trained agent: from the signs of its run, and from `episodes` just played."""
     watch = Watch()
     for signs in history:

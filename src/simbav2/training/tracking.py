@@ -19,7 +19,7 @@ from simbav2.training.evaluate import Played, mean_success, mean_total
 from simbav2.training.files import damage, read_json, write_json
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
 
 
 class Tracker(Callback):
@@ -28,10 +28,10 @@ class Tracker(Callback):
     def write(self, values: Mapping[str, float], env_step: int) -> None:
         raise NotImplementedError
 
-    def on_metrics(self, agent: SimbaV2, metrics: Mapping[str, float]) -> None:
+    def on_metrics(self, agent: Agent, metrics: Mapping[str, float]) -> None:
         self.write({name: value for name, value in metrics.items() if name != "env_step"}, agent.env_steps)
 
-    def on_evaluation(self, agent: SimbaV2, episodes: Sequence[Played]) -> None:
+    def on_evaluation(self, agent: Agent, episodes: Sequence[Played]) -> None:
         lengths = [episode.length for episode in episodes]
         means = {
             "evaluation/return": mean_total(episodes),
@@ -50,7 +50,7 @@ class TensorBoard(Tracker):
         self._package = _package("tensorboardX", extra="tensorboard")
         self._writer: Any = None
 
-    def on_start(self, agent: SimbaV2, run: Path | None) -> None:
+    def on_start(self, agent: Agent, run: Path | None) -> None:
         folder, step = _folder(run), agent.env_steps
         self._writer = self._package.SummaryWriter(
             str(folder / self.FOLDER),
@@ -63,10 +63,10 @@ class TensorBoard(Tracker):
         for name, value in values.items():
             self._writer.add_scalar(name, value, env_step)
 
-    def on_checkpoint(self, agent: SimbaV2, checkpoint: Path) -> None:
+    def on_checkpoint(self, agent: Agent, checkpoint: Path) -> None:
         self._writer.flush()
 
-    def on_end(self, agent: SimbaV2) -> None:
+    def on_end(self, agent: Agent) -> None:
         if self._writer is not None:
             self._writer.close()
 
@@ -83,7 +83,7 @@ class WeightsAndBiases(Tracker):
         self._package = _package("wandb", extra="wandb")
         self._run: Any = None
 
-    def on_start(self, agent: SimbaV2, run: Path | None) -> None:
+    def on_start(self, agent: Agent, run: Path | None) -> None:
         folder = _folder(run)
         try:
             self._run = self._package.init(
@@ -103,7 +103,7 @@ class WeightsAndBiases(Tracker):
     def write(self, values: Mapping[str, float], env_step: int) -> None:
         self._run.log(dict(values), step=env_step)
 
-    def on_end(self, agent: SimbaV2) -> None:
+    def on_end(self, agent: Agent) -> None:
         if self._run is not None:
             self._run.finish()
 

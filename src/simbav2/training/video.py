@@ -20,7 +20,7 @@ from simbav2.envs.make import make_env
 from simbav2.errors import InputError
 
 if TYPE_CHECKING:
-    from simbav2.agent import SimbaV2
+    from simbav2.agent import Agent
 
 Picture = NDArray[np.uint8]  # [H, W, 3]
 
@@ -29,7 +29,7 @@ FASTEST = 50  # pictures a second; where decisions are more frequent, some are n
 RENDER_FPS = 30  # simulator steps a second where the environment does not say
 
 
-def film(agent: SimbaV2, path: Path, episodes: int, seed: int | None = None) -> None:
+def film(agent: Agent, path: Path, episodes: int, seed: int | None = None) -> None:
     """Film the first of the `episodes` that an evaluation with `seed` plays."""
     if path.suffix != ".mp4":
         raise InputError(f"the video is to be called {str(path)!r}; expected a name that ends in .mp4")
@@ -47,7 +47,7 @@ def pace(env: gym.Env) -> tuple[int, float]:
     return every, decisions_per_second / every
 
 
-def pictures(agent: SimbaV2, env: gym.Env, episodes: int, every: int, enough: int) -> Iterator[Picture]:
+def pictures(agent: Agent, env: gym.Env, episodes: int, every: int, enough: int) -> Iterator[Picture]:
     """Whole episodes of the deterministic policy: `episodes` of them, or fewer if those have `enough` pictures."""
     taken = 0
     for _ in range(episodes):

@@ -1,0 +1,97 @@
+"""A callable that makes a vector environment serves for training, evaluation, runs and resumed runs."""
+
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from short_runs import rows
+from toys import TINY, Chain
+
+from simbav2 import Agent, InputError
+from simbav2.training import run
+
+pytestmark = pytest.mark.usefixtures("empty_reports")
+SAME_STEP = gym.vector.AutoresetMode.SAME_STEP
+
+
+# Not a function of this module: worker processes would import it, and JAX with it.
+chain = partial(Chain, 7)
+
+
+def sync() -> gym.vector.VectorEnv:
+    return gym.vector.SyncVectorEnv([chain] * 2, autoreset_mode=SAME_STEP)
+
+
+def in_processes() -> gym.vector.VectorEnv:
+    return gym.vector.AsyncVectorEnv([chain] * 2, autoreset_mode=SAME_STEP, context="forkserver")
+
+
+@pytest.mark.parametrize("make", [sync, in_processes])
+def test_a_run_with_a_vector_environment_is_trained_evaluated_and_resumed(make, tmp_path, caplog):
+    settings = {
+        **TINY,
+        "env_steps": 600,
+        "schedule.log_every": 150,
+        "schedule.evaluate_every": 300,
+        "schedule.evaluation_episodes": 3,
+    }
+    folder, agent = tmp_path / "run", Agent(make, **settings)
+    assert agent.config.num_envs == 2
+    assert run.start(agent, folder, stop_after=300)["env_steps"] == 300
+    agent.envs.close()
+    with caplog.at_level("WARNING"):
+        summary = run.resume(folder, env=make)
+    assert (summary["env_steps"], summary["decisions"]) == (600, 600)
+    (message,) = caplog.messages
+    assert "cannot be put back into the middle of an episode: the resumed run starts new episodes" in message
+    # Of three episodes, the first environment plays two.
+    evaluations = rows(folder / "evaluations.csv")
+    assert [row["env_step"] for row in evaluations] == ["0"] * 3 + ["300"] * 3 + ["600"] * 3
+    assert {row["length"] for row in evaluations} == {"7"}
+    again = Agent.load(folder, env=make)
+    assert again.evaluate(5).lengths == (7,) * 5
+    assert again.predict(np.zeros((2, 2)))[0].shape == (2, 1)
+
+
+def test_a_job_that_is_started_again_resumes(tmp_path, caplog):
+    settings = {**TINY, "env_steps": 300, "schedule.evaluation_episodes": 1}
+    folder = tmp_path / "run"
+    run.start_or_resume(Agent(sync, **settings), folder, stop_after=240)
+    summary = run.start_or_resume(Agent(sync, **settings), folder)
+    assert summary["env_steps"] == 300
+
+
+def test_the_number_of_environments_is_the_vectors_own():
+    with pytest.raises(InputError, match="num_envs is 3, but SyncVectorEnv"):
+        Agent(sync, **TINY, num_envs=3)
+    assert Agent(sync, **TINY, num_envs=2).config.num_envs == 2
+    closed = []
+
+    class Vector(gym.vector.SyncVectorEnv):
+        def close_extras(self, **named):
+            closed.append(True)
+            super().close_extras(**named)
+
+    with pytest.raises(InputError, match="make it with autoreset_mode"):
+        Agent(lambda: Vector([chain]), **TINY)
+    assert closed  # what was made for nothing keeps no processes
+
+
+def test_a_callable_is_called_once_for_each_environment():
+    made = []
+
+    def make() -> Chain:
+        made.append(Chain(3))
+        return made[-1]
+
+    assert Agent(make, **TINY, num_envs=3).envs.num_envs == len(made) == 3
+
+
+def test_a_vector_from_make_vec_is_made_again_for_evaluation():
+    vector = gym.make_vec("Pendulum-v1", num_envs=2, vector_kwargs={"autoreset_mode": SAME_STEP})
+    agent = Agent(vector, **TINY)
+    agent.learn(4)
+    assert agent.evaluate(3).lengths == (200,) * 3
+    # Nobody else stepped the environments that are trained on.
+    assert [env.get_wrapper_attr("_elapsed_steps") for env in vector.envs] == [2, 2]
