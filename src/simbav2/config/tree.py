@@ -70,8 +70,6 @@ def settings(tree: Any, prefix: str = "") -> Iterator[Setting]:
             shown = type(value).__name__ if parts else value
             help, bounds = field.metadata.get("help", ""), field.metadata.get("bounds", Bounds())
             yield Setting(name, shown, help, bounds, tuple(parts))
-                name, shown, field.metadata.get("help", ""), field.metadata.get("bounds", Bounds()), tuple(parts)
-            )
         if parts:
             yield from settings(value, f"{name}.")
 
