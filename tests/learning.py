@@ -47,7 +47,7 @@ STEPS = 700
 CHAIN_BOUNDS = {
     "action": Bounds(0.3, 0.7),  # the best is 0.5
     "value of 0.5": Bounds(0.9, 1.1),
-    "value of -0.5": Bounds(-0.3, 0.3),
+    "value of -0.5": Bounds(-0.4, 0.4),  # seldom tried once 0.5 is known
     "value before": Bounds(DISCOUNT - 0.1, DISCOUNT + 0.1),
 }
 # The observation's second number means nothing: averaging over it removes the noise that it causes.
