@@ -106,7 +106,7 @@ def test_every_kind_of_system_is_measured(preset):
     assert ("clipped_mass" in measures) == preset.endswith(("paper", "simbav2"))
 
 
-@pytest.mark.parametrize(("low", "high", "mass"), [(-4, -2, 1), (-0.5, 1.5, 0), (2, 4, 1)])
+@pytest.mark.parametrize(("low", "high", "mass"), [(-4, -2, 1), (-0.5, 1.5, 0)])
 def test_clipped_mass_counts_what_lies_beyond_the_support(low, high, mass):
     # In a chain of one step the target is the reward, 0.96 for this action.
     agent = SimbaV2(lambda: Chain(1), rewards="RawRewards", **{**TINY, "value.low": low, "value.high": high})

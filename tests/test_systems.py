@@ -15,7 +15,7 @@ ACTING = [name for name, preset in presets.PRESETS.items() if not preset.config.
 SYSTEMS = [(name, None) for name in ACTING] + [("paper", letter) for letter in presets.DESIGNS]
 NAMES = [name if letter is None else f"design-{letter}" for name, letter in SYSTEMS]
 # `make test` trains one of each kind, `make test-all` every one.
-KINDS = ("simbav2", "simba", "sac", "ddpg-mlp")
+KINDS = ("simbav2", "ddpg-mlp")
 SMALL = {
     "actor.width": 8,
     "critic.width": 8,

@@ -46,7 +46,7 @@ _PREDICTIONS = 1 << 31  # their noise is drawn behind that of any run's decision
 
 def _compiled(config: Config) -> Config:
     """`config` without what the compiled programs do not depend on."""
-    config = replace(config, seed=0, schedule=Schedule(), drop_bad_steps=Config.drop_bad_steps)
+    config = replace(config, seed=0, schedule=Schedule(), drop_bad_steps=Config.drop_bad_steps, reset_every=None)
     return config if config.scheduled else replace(config, env_steps=Config.env_steps)
 
 
