@@ -381,7 +381,7 @@ def test_the_setting_takes_three_names(capsys):
     with pytest.raises(InputError, match="drop_bad_steps is True"):
         override(Config(), {"drop_bad_steps": True})
     assert main(["train", "mujoco/Hopper-v4", "--drop-bad-steps", "all"]) == 2
-    assert "drop_bad_steps is 'all'; expected diverged or any or never" in capsys.readouterr().err
+    assert "drop-bad-steps is 'all'; expected diverged or any or never" in capsys.readouterr().err
 
 
 def test_checkpoints_from_before_have_dropped_nothing():

@@ -191,12 +191,18 @@ class LinearDecay:
     initial: float = setting(1e-4, "learning rate of the first update", above=0)
     final: float = setting(5e-5, "learning rate of the last update", above=0)
 
+    def __str__(self) -> str:
+        return f"{self.initial:g} to {self.final:g}"
+
 
 @dataclass(frozen=True)
 class Constant:
     """The same learning rate throughout."""
 
     rate: float = setting(1e-4, "learning rate", above=0)
+
+    def __str__(self) -> str:
+        return f"{self.rate:g}, constant"
 
 
 @dataclass(frozen=True)
