@@ -208,7 +208,7 @@ def test_a_run_whose_steps_fail_too_often_stops_with_its_state_saved(tmp_path):
         run.start(SimbaV2(lambda: Unstable(limit=-2), **SETTINGS), folder)
     assert [path.name for path in history.checkpoints(folder)] == ["000000000033"]
     assert "11 of 33" in json.loads((folder / "failure.json").read_text())["error"]
-    summary = run.resume(folder, env=lambda: Unstable(limit=2))  # mended
+    summary = run.resume(folder, env=lambda: Unstable(limit=2))  # now repaired
     assert (summary["env_steps"], summary["dropped_steps"]) == (400, 11)
 
 

@@ -124,7 +124,7 @@ class Spaces(NamedTuple):
         bounds, dtype = data["action"], np.dtype(data["action"]["dtype"])
         low, high = (np.asarray(bounds[name], dtype) for name in ("low", "high"))
         if low.shape != high.shape or low.size != action_size or not (low <= high).all():
-            raise ValueError(f"spaces.action is no Box of {action_size} numbers")
+            raise ValueError(f"spaces.action is not a Box of {action_size} numbers")
         observation = FlatObservations(_from_layout(data["observation"]), "saved agent")
         return cls(observation, UnitActions(spaces.Box(low, high, dtype=dtype.type), "saved agent"))
 
