@@ -34,7 +34,7 @@ def ours(width: int, decisions: int) -> dict[str, float]:
 
     from simbav2 import SimbaV2
 
-    settings = {"critic.width": width, "critic.members": 2, "warmup_decisions": WARMUP}
+    settings = {"critic.width": width, "critic.num_critics": 2, "warmup_decisions": WARMUP}
     agent = SimbaV2(TASK, preset="simba", updates_per_decision=UPDATES, **settings)
     return measured(
         learn=lambda count: agent.learn(2 * count),
@@ -87,9 +87,9 @@ def measured(
     }
 
 
-def worker(python: str, system: str, width: int, decisions: int) -> dict[str, float]:
+def worker(python: str, method: str, width: int, decisions: int) -> dict[str, float]:
     source = str(Path(__file__).parent.parent / "src")
-    words = [python, __file__, "--worker", system, "--width", str(width), "--decisions", str(decisions)]
+    words = [python, __file__, "--worker", method, "--width", str(width), "--decisions", str(decisions)]
     done = subprocess.run(
         words, env={**os.environ, "PYTHONPATH": source}, stdout=subprocess.PIPE, text=True, check=True
     )

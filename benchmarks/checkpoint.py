@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 from simbav2 import SimbaV2
+from simbav2.checkpoint import rotation
+from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.envs.vector import Step
-from simbav2.training import history
-from simbav2.training.history import History
-from simbav2.training.online import Loop
+from simbav2.training.trainer import Loop
 
 TRANSITIONS = 100_000
 
@@ -56,7 +56,7 @@ def main() -> None:
     minutes = schedule.checkpoint_minutes or float("inf")
     between = round(min(60 * minutes / decision, schedule.checkpoint_every))
     with tempfile.TemporaryDirectory(dir=".") as scratch:
-        kept = History(Path(scratch), schedule)
+        kept = CheckpointRotation(Path(scratch), schedule)
         (Path(scratch) / "checkpoints").mkdir()
 
         def save() -> tuple[float, int]:
@@ -64,7 +64,7 @@ def main() -> None:
             began = time.perf_counter()
             kept.save(agent, loop)
             seconds = time.perf_counter() - began
-            new = size(Path(scratch) / "replay") - before + size(history.checkpoints(Path(scratch))[0])
+            new = size(Path(scratch) / "replay") - before + size(rotation.checkpoints(Path(scratch))[0])
             return seconds, new
 
         first = save()
@@ -73,7 +73,7 @@ def main() -> None:
             take(agent, between, rng)
             later.append(save())
         began = time.perf_counter()
-        history.load_run(Path(scratch))
+        rotation.load_run(Path(scratch))
         load = time.perf_counter() - began
     seconds = statistics.median(seconds for seconds, _ in later)
     print(

@@ -17,9 +17,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 import numpy as np
 
 from simbav2 import SimbaV2
-from simbav2.interop import numpy_policy, onnx_policy
-from simbav2.interop.export import describe, operations
-from simbav2.interop.simbav2_policy import Policy
+from simbav2.export import numpy_policy, onnx_policy
+from simbav2.export.export import describe, operations
+from simbav2.export.simbav2_policy import Policy
 
 CALLS = 2_000
 

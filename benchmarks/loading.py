@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from simbav2.datasets import hdf5, recorded
+from simbav2.datasets import dataset, hdf5
 
 ROWS = 1_000_000
 
@@ -40,7 +40,7 @@ def load(path: Path) -> None:
     """In a process of its own, as `write` is: the peak of its memory is the loader's."""
     before, began = _peak(), time.perf_counter()
     with hdf5.opened(path) as source:
-        replay = recorded.read(source, 0.99).replay
+        replay = dataset.read(source, 0.99).replay
         seconds, grown = time.perf_counter() - began, _peak() - before
         arrays = sum(column.nbytes for column in source.columns.values())
     print(

@@ -31,7 +31,7 @@ def main() -> None:
             for _ in range(ROUNDS):
                 update = sum(seconds(agent.update) for _ in range(DISPATCHES)) / DISPATCHES
                 rounds.append((seconds(agent.measure), update))
-            interval = agent.config.schedule.measure_every / agent.config.action_repeat  # decisions
+            interval = agent.config.schedule.diagnostics_every / agent.config.action_repeat  # decisions
             share = statistics.median(measure / (update * interval) for measure, update in rounds)
             print(f"{preset:<12} width {width:>4}: measures take {share:.3%} of the time of the updates")
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
-from simbav2.analysis.runs import read_run
-from simbav2.analysis.scores import Curve, run_curve
 from simbav2.config import from_json
 from simbav2.datasets.check import examine
+from simbav2.experiments.report.runs import read_run
+from simbav2.experiments.report.scores import Curve, run_curve
 
 DOCS = Path(__file__).parent.parent / "docs"
 TIDY = DOCS / "data" / "offline.csv"
@@ -39,8 +39,8 @@ AVERAGED = 5  # evaluations up to the last update: what a run is judged by
 EPISODES = {"hopper": 10, "cheetah": 5}  # of an evaluation; those of the cheetah differ little
 ONLINE = 50_000  # of which we look at the beginning
 LOOKED_AT = 10_000
-SYSTEMS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
-# Smaller networks, fewer passes and a higher learning rate than the preset's; the same for both systems.
+METHODS = {"offline": "SimbaV2 + cloning", "cloning": "cloning alone"}
+# Smaller networks, fewer passes and a higher learning rate than the preset's; the same for both methods.
 # So few updates leave the critic far below its policy's return, unless its target follows faster than usual.
 SMALL = {
     "actor.width": 64,
@@ -55,17 +55,17 @@ CRITIC: dict[str, dict[str, object]] = {"offline": {"critic.width": 64, "target.
 class Case(NamedTuple):
     name: str
     level: str
-    system: str
+    method: str
     seed: int
 
     def data(self, folder: Path) -> Path:
         return folder / f"{self.name}-{self.level}.hdf5"
 
     def run(self, folder: Path) -> Path:
-        return folder / f"{self.name}-{self.level}-{self.system}-s{self.seed}"
+        return folder / f"{self.name}-{self.level}-{self.method}-s{self.seed}"
 
 
-CASES = [Case(n, lv, system, seed) for n in TASKS for lv in LEVELS for system in SYSTEMS for seed in SEEDS]
+CASES = [Case(n, lv, method, seed) for n in TASKS for lv in LEVELS for method in METHODS for seed in SEEDS]
 ONLINE_CASES = [case for case in CASES if case[::2] == ("hopper", "offline")]
 
 
@@ -91,9 +91,9 @@ def learn(folder: Path, case: Case) -> None:
         return
     settings = {
         **SMALL,
-        **CRITIC[case.system],
+        **CRITIC[case.method],
         "schedule.evaluation-episodes": EPISODES[case.name],
-        "preset": case.system,
+        "preset": case.method,
         "seed": case.seed,
         "data.passes": UPDATES * 256 / examine(case.data(folder))["transitions"],
         "out": case.run(folder),
@@ -132,7 +132,7 @@ def write_results(folder: Path) -> None:
     TIDY.parent.mkdir(exist_ok=True)
     with open(TIDY, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["task", "data", "data_return", "system", "seed", "phase", "step", "return"])
+        out.writerow(["task", "data", "data_return", "method", "seed", "phase", "step", "return"])
         for case in CASES:
             found, data = result(case.run(folder)), data_return(folder, case)
             for step, total in zip(found.curve.env_step, found.curve.mean, strict=True):
@@ -152,9 +152,11 @@ def print_tables(folder: Path) -> None:
             facts = examine(Case(name, level, "", 0).data(folder))
             cells = [f"{TASKS[name]} {level} ({facts['transitions']:,})", f"{facts['episodes']:,}"]
             cells.append(f"{facts['return']['mean']:.0f}")
-            for system in ("cloning", "offline"):
-                finals = [result(Case(name, level, system, seed).run(folder)).offline for seed in SEEDS]
-                cells.append(" / ".join(f"{final:.0f}" for final in finals))
+            for method in ("cloning", "offline"):
+                terminal_observations = [
+                    result(Case(name, level, method, seed).run(folder)).offline for seed in SEEDS
+                ]
+                cells.append(" / ".join(f"{final:.0f}" for final in terminal_observations))
             print(f"| {' | '.join(cells)} |")
     print("\n| data | seed | offline | at the turn | lowest online | share of offline | of the turn | last |")
     print("|---|---|---|---|---|---|---|---|")
@@ -172,8 +174,8 @@ def draw(folder: Path) -> None:
     places = {(n, lv): axes[row, column] for row, n in enumerate(TASKS) for column, lv in enumerate(LEVELS)}
     for case in CASES:
         axis, found = places[case.name, case.level], result(case.run(folder))
-        color = {"offline": "C0", "cloning": "C1"}[case.system]
-        label = SYSTEMS[case.system] if case.seed == 0 else None
+        color = {"offline": "C0", "cloning": "C1"}[case.method]
+        label = METHODS[case.method] if case.seed == 0 else None
         style = "-" if case.seed == 0 else "--"
         axis.plot(found.curve.env_step / 1000, found.curve.mean, style, color=color, label=label, linewidth=1.5)
         if case in ONLINE_CASES and case.seed == 0:

@@ -24,7 +24,7 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_th
 import jax
 import numpy as np
 
-from simbav2.bench import Case, Program, multiply
+from simbav2.experiments.benchmark import Case, Program, multiply
 
 _MULTIPLY = re.compile(r'op_name="[^"]*(dot_general|UnitDense_\d+/transpose|Dense_\d+/transpose)"')
 

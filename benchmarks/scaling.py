@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simbav2.bench import Case, updates
+from simbav2.experiments.benchmark import Case, updates
 
 AXES: dict[str, list[tuple[int, Case]]] = {
     "critic width": [(width, Case("simbav2", width, 1, 2)) for width in (128, 256, 512, 1024)],

@@ -13,10 +13,10 @@ import time
 import numpy as np
 
 from simbav2 import make_env, tasks
-from simbav2.analysis.compute import training_compute
-from simbav2.bench import TASK, Case, updates
 from simbav2.config import to_json
 from simbav2.envs.tasks import SUITES
+from simbav2.experiments.benchmark import TASK, Case, updates
+from simbav2.experiments.report.compute import training_compute
 
 CASES = [
     Case(preset, width, critics, 2)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from simbav2.networks.spherical import UnitColumns, columns, on_sphere, unit
+from simbav2.networks.sphere import UnitColumns, columns, on_sphere, unit
 
 WIDTH, BATCH, STEPS = 64, 256, 1_000
 

@@ -84,11 +84,11 @@ def empty_reports(monkeypatch):
 @pytest.fixture(scope="session")
 def measured():
     """What `simbav2 bench` finds at a small size, everything timed once."""
-    from simbav2 import bench
+    from simbav2.experiments import benchmark
 
-    times = bench._median_ms
+    times = benchmark._median_ms
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(bench, "_median_ms", lambda call, _: times(call, 1))
-        monkeypatch.setattr(bench, "_empty_cache", nullcontext)
-        monkeypatch.setattr(bench, "SQUARE", 64)
-        return bench.run(bench.Plan(cases=[bench.Case("sac", 16, 2, 2)], rounds=1, loops={16: 5}))
+        monkeypatch.setattr(benchmark, "_median_ms", lambda call, _: times(call, 1))
+        monkeypatch.setattr(benchmark, "_empty_cache", nullcontext)
+        monkeypatch.setattr(benchmark, "SQUARE", 64)
+        return benchmark.run(benchmark.Plan(cases=[benchmark.Case("sac", 16, 2, 2)], rounds=1, loops={16: 5}))

@@ -26,12 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2 import presets
-from simbav2.config import Config, override
+from simbav2.checkpoint.files import damage
+from simbav2.config import Config, override, presets
 from simbav2.errors import InputError, nearest
 from simbav2.interop import from_release
-from simbav2.learner import ADAM, Learner, LearnerState, Trained
-from simbav2.training.files import damage
+from simbav2.learner import ADAM, Learner, LearnerState, TrainState
 from simbav2.types import Array, Params, Transition
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -257,8 +256,8 @@ def _below(data: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
 def _fresh(learner: Learner, networks: Networks) -> LearnerState:
     """The state before the first update, with optimisers at zero."""
 
-    def trained(params: Params) -> Trained:
-        return Trained(params, ADAM.init(params))
+    def trained(params: Params) -> TrainState:
+        return TrainState(params, ADAM.init(params))
 
     return LearnerState(
         actor=trained(networks.actor),
@@ -319,7 +318,7 @@ def _read_simba(file: Path) -> Trace:
             settings[f"{part}.width"] = arrays["embedder/kernel"].shape[-1]
             settings[f"{part}.depth"] = sum(name.endswith("/w1/kernel") for name in arrays)
             members = arrays["embedder/kernel"].shape[0] if arrays["embedder/kernel"].ndim == 3 else 1
-        settings["critic.members"] = members
+        settings["critic.num_critics"] = members
         learner = Learner(_scheduled(override(presets.preset("simba"), settings), len(batches.reward)), *sizes)
         planned = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
         actor_names, critic_names = (_simba_names(settings[f"{part}.depth"]) for part in ("actor", "critic"))

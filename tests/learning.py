@@ -19,8 +19,8 @@ import gymnasium as gym
 import numpy as np
 from toys import TINY, Chain
 
-from simbav2 import SimbaV2, presets
-from simbav2.config import Constant, Hyperspherical
+from simbav2 import SimbaV2
+from simbav2.config import Constant, Hyperspherical, presets
 from simbav2.datasets import hdf5
 from simbav2.training.offline import make_agent
 
@@ -40,7 +40,7 @@ class Experiment(NamedTuple):
             assert low < value < high, f"{name} is {value:.4f}; expected between {low} and {high}"
 
 
-# A chain of two steps, by every preset and every design. ---------------------------------------------------
+# A chain of two steps, by every preset and every ablation. ---------------------------------------------------
 
 DISCOUNT = 0.5  # far from 0 and from 1: without bootstrapping, or without discounting, the first value is off
 STEPS = 700
@@ -54,9 +54,9 @@ CHAIN_BOUNDS = {
 MEANINGLESS = np.linspace(-1, 1, 21)
 
 
-def chain_settings(preset: str, design: str | None = None) -> dict[str, object]:
+def chain_settings(preset: str, ablation: str | None = None) -> dict[str, object]:
     """As TINY, with a learning rate that learns the chain in 2,000 updates; its schedule stays the preset's."""
-    config = presets.preset(preset, design)
+    config = presets.preset(preset, ablation)
     # Weights on the sphere bear a high rate. A plain network does not: the actor of DDPG would saturate.
     spherical = isinstance(config.actor.architecture, Hyperspherical)
     if isinstance(config.learning_rate, Constant):
@@ -66,14 +66,16 @@ def chain_settings(preset: str, design: str | None = None) -> dict[str, object]:
         rates = {"learning_rate.initial": initial, "learning_rate.final": initial / 20}
     small = {name: value for name, value in TINY.items() if not name.startswith("learning_rate")}
     sizes = {"actor.width": 32, "critic.width": 32, "replay.batch_size": 32}
-    if design == "l":  # with one block it would change nothing
+    if ablation == "l":  # with one block it would change nothing
         sizes["critic.depth"] = 2
     return small | sizes | rates | {"env_steps": STEPS, "discount": DISCOUNT, "updates_per_decision": 4}
 
 
-def learn_chain(preset: str, design: str | None, seed: int) -> dict[str, float]:
-    agent = SimbaV2(lambda: Chain(2), seed=seed, preset=preset, design=design, **chain_settings(preset, design))
-    assert agent.config.critic.members == 2
+def learn_chain(preset: str, ablation: str | None, seed: int) -> dict[str, float]:
+    agent = SimbaV2(
+        lambda: Chain(2), seed=seed, preset=preset, ablation=ablation, **chain_settings(preset, ablation)
+    )
+    assert agent.config.critic.num_critics == 2
     agent.learn(STEPS, progress=False)
 
     def observations(at: float) -> np.ndarray:
@@ -91,7 +93,7 @@ def learn_chain(preset: str, design: str | None, seed: int) -> dict[str, float]:
     }
 
 
-# Recorded data: one step, uniform actions. -----------------------------------------------------------------
+# Dataset data: one step, uniform actions. -----------------------------------------------------------------
 
 TASK = "OfflineChain-v0"
 ROWS = 600
@@ -149,9 +151,9 @@ PRESETS = {
     for name, preset in presets.PRESETS.items()
     if not preset.config.imitates and name not in SAME_AS_SIMBAV2
 }
-DESIGNS = {
-    f"chain design {letter}": Experiment(partial(learn_chain, "paper", letter), CHAIN_BOUNDS)
-    for letter in presets.DESIGNS
+ABLATIONS = {
+    f"chain ablation {letter}": Experiment(partial(learn_chain, "paper", letter), CHAIN_BOUNDS)
+    for letter in presets.ABLATIONS
 }
 OTHERS = {
     # Q(a) - 0.1 |Q| mean((a - data)^2), with |Q| nearly 1 and data of mean 0, is largest at 0.5 / 1.1 = 0.455.
@@ -159,4 +161,4 @@ OTHERS = {
     "cloning": Experiment(partial(learn_from_data, "cloning"), {"action": Bounds(-0.1, 0.1)}),
     "example sphere_with_optax": Experiment(sphere_example, {"error left": Bounds(-inf, 0.1)}),
 }
-EXPERIMENTS = PRESETS | DESIGNS | OTHERS
+EXPERIMENTS = PRESETS | ABLATIONS | OTHERS

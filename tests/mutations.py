@@ -17,17 +17,18 @@ import numpy as np
 from toys import TINY, Chain
 
 from simbav2 import SimbaV2
+from simbav2.checkpoint import manifest, rotation
+from simbav2.checkpoint.files import Sum
+from simbav2.checkpoint.manifest import Manifest
 from simbav2.errors import CheckpointError
-from simbav2.training import history, manifest, run
-from simbav2.training.files import Sum
-from simbav2.training.manifest import Manifest
+from simbav2.training import run
 
 Rng = np.random.Generator
 
 
 def saved_files(run: Path) -> list[Path]:
     """All that a checkpoint of the run consists of."""
-    inside = [path for folder in history.checkpoints(run) for path in folder.iterdir()]
+    inside = [path for folder in rotation.checkpoints(run) for path in folder.iterdir()]
     return sorted([*inside, *(run / "replay").iterdir()])
 
 
@@ -106,7 +107,7 @@ def replace_by_link(run: Path, rng: Rng) -> None:
 
 def resign(run: Path) -> None:
     """Make the manifest agree with the files, as a forger would."""
-    (folder,) = history.checkpoints(run)
+    (folder,) = rotation.checkpoints(run)
     found = manifest.read(folder)
     files = {name: _sum(folder / name) for name in found.files}
     replay = tuple(part._replace(sum=_sum(run / "replay" / part.name)) for part in found.replay)
@@ -183,7 +184,7 @@ def forge_config(run: Path, rng: Rng) -> None:
         ("actor", "width"),
         ("critic", "width"),
         ("critic", "depth"),
-        ("critic", "members"),
+        ("critic", "num_critics"),
         ("value", "atoms"),
         ("num_envs",),
         ("environment", "observation_size"),
@@ -230,7 +231,7 @@ def forge_json(run: Path, rng: Rng) -> None:
 
 def forge_manifest(run: Path, rng: Rng) -> None:
     """Other names, ranges and kinds, under a sum that is right."""
-    (folder,) = history.checkpoints(run)
+    (folder,) = rotation.checkpoints(run)
     path = folder / manifest.NAME
     content = json.loads(path.read_bytes())
     content.pop("sha256")
@@ -302,11 +303,11 @@ def honest_run(folder: Path, **settings: Any) -> Path:
 
 def digest(folder: Path) -> str:
     """Of all that a run goes on from."""
-    agent, loop, _ = history.load_run(folder, env)
+    agent, loop, _ = rotation.load_run(folder, env)
     replay, found = agent.replay, hashlib.sha256()
     arrays = [
         *jax.tree.leaves((agent.state, agent.statistics)),
-        *replay.part(replay.oldest, replay.added).values(),
+        *replay.export_rows(replay.oldest, replay.added).values(),
     ]
     for array in (*arrays, replay.head, loop.observation):
         found.update(np.asarray(array).tobytes())

@@ -12,9 +12,9 @@ import numpy as np
 import optax
 from jax.scipy.stats import norm
 
-from simbav2.config import Categorical, Cloning, Config, Constant, Gaussian, ReturnAndCloning, SoftTarget
+from simbav2.config import BehaviorCloning, Categorical, Config, Constant, Gaussian, ReturnPlusBC, SoftTarget
 from simbav2.networks.build import Networks
-from simbav2.networks.spherical import UnitColumns
+from simbav2.networks.sphere import UnitColumns
 from simbav2.types import Transition
 
 
@@ -97,11 +97,11 @@ def update(networks: Networks, config: Config, state: State, batch: Transition, 
         smallest = jnp.min(jnp.stack(values), axis=0)
         loss = -smallest.mean() if log_density is None else (alpha * log_density - smallest).mean()
         error = ((action - batch.action) ** 2).mean()
-        if isinstance(config.objective, ReturnAndCloning):
+        if isinstance(config.objective, ReturnPlusBC):
             share = 1 - at / config.online_updates
             unit = jax.lax.stop_gradient(jnp.abs(smallest).mean())
             loss += share * config.objective.weight * unit * error
-        if isinstance(config.objective, Cloning):
+        if isinstance(config.objective, BehaviorCloning):
             loss = error
         return loss, None if log_density is None else -log_density.mean()
 

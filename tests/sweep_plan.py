@@ -16,7 +16,7 @@ SETTINGS = {
     "actor.depth": 1,
     "critic.width": 16,
     "critic.depth": 1,
-    "critic.members": 1,
+    "critic.num_critics": 1,
     "replay.batch_size": 32,
     "replay.capacity": 5_000,
     "schedule.log_every": 100,

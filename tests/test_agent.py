@@ -7,7 +7,7 @@ import pytest
 from toys import TINY, Chain
 
 from simbav2 import CheckpointError, InputError, SimbaV2
-from simbav2.training.checkpoint import params_sha256
+from simbav2.checkpoint.checkpoint import params_sha256
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import simbav2
-from simbav2 import presets
+from simbav2.config import presets
 
 ROOT = Path(simbav2.__file__).parent
 # From the bottom up; each may import only those before it. `training` is imported lazily by `agent`.
@@ -96,55 +96,55 @@ def test_only_networks_know_the_neural_library():
 
 
 def test_analysis_never_imports_the_learning_side():
-    for file in (ROOT / "analysis").rglob("*.py"):
+    for file in (ROOT / "experiments" / "report").rglob("*.py"):
         ours = {layer(module) for module in imports(file, lazy=True) if module.startswith("simbav2.")}
-        assert ours <= {"analysis", "envs", "errors"}, file
+        assert ours <= {"experiments", "envs", "errors"}, file
         assert "jax" not in {module.split(".")[0] for module in imports(file, lazy=True)}
 
 
 # The files that know what a part of the config means, beside `config` and `presets`: one for every part, and
 # one that knows what a whole actor computes.
 HOMES = {
-    "networks/program.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
-    "networks/trunks.py": {"Hyperspherical", "PreLayerNorm", "Perceptron", "Shifted", "Unshifted", "Resized"},
+    "export/program.py": {"Hyperspherical", "PreLayerNorm", "MLP", "Shifted", "Unshifted", "Resized"},
+    "networks/architectures.py": {"Hyperspherical", "PreLayerNorm", "MLP", "Shifted", "Unshifted", "Resized"},
     "networks/policies.py": {"Gaussian", "Deterministic"},
-    "networks/values.py": {"Categorical", "Scalar"},
-    "statistics.py": {"RewardScaling", "RawRewards"},
-    "losses.py": {"Return", "ReturnAndCloning", "Cloning"},
+    "networks/critics.py": {"Categorical", "Scalar"},
+    "normalization.py": {"RewardScaling", "RawRewards"},
+    "losses.py": {"MaximizeReturn", "ReturnPlusBC", "BehaviorCloning"},
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
-# `analysis`, `bench` and `interop/release` are about systems: they name those they compare or read. A command is
+# `analysis`, `bench` and `interop/release` are about methods: they name those they compare or read. A command is
 # called like its preset.
-ABOUT_SYSTEMS = {
+ABOUT_METHODS = {
     "config/__init__.py",
-    "presets.py",
-    "bench.py",
+    "config/presets.py",
+    "experiments/benchmark.py",
     "cli/offline.py",
-    "sweep/plan.py",
+    "experiments/sweep/plan.py",
     "interop/release.py",
 }
 
 
 def test_no_variant_is_named_outside_presets_and_its_own_part():
-    """Neither a branch on a preset or a design, nor a part outside its home."""
-    systems = {*presets.PRESETS, *(name.replace("-", "_") for name in presets.PRESETS)}
-    systems.remove("simbav2")  # also the name of the package
+    """Neither a branch on a preset or an ablation, nor a part outside its home."""
+    methods = {*presets.PRESETS, *(name.replace("-", "_") for name in presets.PRESETS)}
+    methods.remove("simbav2")  # also the name of the package
     checked = 0
     for file in ROOT.rglob("*.py"):
         place = file.relative_to(ROOT).as_posix()
-        if place in ABOUT_SYSTEMS or place.startswith("analysis/"):
+        if place in ABOUT_METHODS or place.startswith("experiments/report/"):
             continue
         parts = set().union(*HOMES.values()) - HOMES.get(place, set())
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant):
-                assert node.value not in systems, f"{place} names the preset {node.value!r}"
+                assert node.value not in methods, f"{place} names the preset {node.value!r}"
             elif isinstance(node, ast.Name | ast.Attribute | ast.ClassDef | ast.alias):
                 name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
                 assert name not in parts, f"{place} names the part {name}"
-                assert not set(str(name).lower().split("_")) & {"simba", "ddpg", "sac", "mlp"}, f"{place}: {name}"
+                assert not set(str(name).lower().split("_")) & {"simba", "ddpg", "sac"}, f"{place}: {name}"
                 checked += 1
             elif isinstance(node, ast.Compare):
                 compared = ast.unparse(node)
                 assert ".preset" not in compared, f"{place} branches on a preset: {compared}"
-                assert ".design" not in compared, f"{place} branches on a design: {compared}"
+                assert ".ablation" not in compared, f"{place} branches on an ablation: {compared}"
     assert checked > 5_000

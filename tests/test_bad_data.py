@@ -14,10 +14,11 @@ import pytest
 from toys import TINY, Chain
 
 from simbav2 import Failure, SimbaV2
-from simbav2.analysis.runs import read_run
+from simbav2.checkpoint import rotation
 from simbav2.errors import BadStep, Diverged
-from simbav2.training import history, run
-from simbav2.training.online import Loop
+from simbav2.experiments.report.runs import read_run
+from simbav2.training import run
+from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -86,11 +87,21 @@ def test_nothing_of_a_bad_step_is_kept(how, message):
     loop = Loop(agent)
     for _ in range(12):
         loop.step()
-    before = agent.statistics, agent.replay.part(0, 12), agent.warmup_rng.bit_generator.state, loop.snapshot()
+    before = (
+        agent.statistics,
+        agent.replay.export_rows(0, 12),
+        agent.warmup_rng.bit_generator.state,
+        loop.snapshot(),
+    )
     # Thirteen steps in episodes of five: the third step of the third episode, which is number two.
     with pytest.raises(BadStep, match=f"Broken, seed 4, episode 2, step 3: {message}"):
         loop.step()
-    after = agent.statistics, agent.replay.part(0, 12), agent.warmup_rng.bit_generator.state, loop.snapshot()
+    after = (
+        agent.statistics,
+        agent.replay.export_rows(0, 12),
+        agent.warmup_rng.bit_generator.state,
+        loop.snapshot(),
+    )
     jax.tree.map(np.testing.assert_array_equal, after, before)
     assert (agent.decisions, agent.replay.added) == (12, 12)
 
@@ -157,7 +168,7 @@ def test_a_run_with_a_bad_step_saves_the_last_good_state_and_goes_on_from_it(tmp
 
     with pytest.raises(Failure, match="episode 66, step 3: OSError"):
         run.start(SimbaV2(make, **SETTINGS), folder)
-    assert [path.name for path in history.checkpoints(folder)] == ["000000000332"]
+    assert [path.name for path in rotation.checkpoints(folder)] == ["000000000332"]
     assert "episode 66, step 3: OSError" in json.loads((folder / "failure.json").read_text())["error"]
     assert read_run(folder).status == "failed"
     summary = run.resume(folder, env=make)
@@ -185,7 +196,7 @@ def test_a_run_whose_numbers_run_away_is_stopped_and_kept_for_inspection(tmp_pat
         Diverged, match=r"not finite after 300 steps; saved for inspection in .*inspect.*lower learning"
     ):
         run.start(agent, folder)
-    assert [path.name for path in history.checkpoints(folder)] == ["000000000250"]
+    assert [path.name for path in rotation.checkpoints(folder)] == ["000000000250"]
     kept = SimbaV2.load(folder / "inspect" / "000000000300", env=Broken)
     assert not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept.state.target))
     # No row of it was written: the records stay plain JSON and numbers.
@@ -206,4 +217,4 @@ def test_a_state_that_is_not_finite_is_never_a_checkpoint(tmp_path):
     agent.learner.learn = poisoned
     with pytest.raises(Diverged, match="critic_loss is not finite after 250 steps"):
         run.start(agent, tmp_path / "run")
-    assert history.checkpoints(tmp_path / "run") == []
+    assert rotation.checkpoints(tmp_path / "run") == []

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from simbav2 import bench, cli
+from simbav2 import cli
+from simbav2.experiments import benchmark
 
 
 def test_work_is_that_of_the_multiplies_inside_loops_too():
@@ -14,7 +15,7 @@ def test_work_is_that_of_the_multiplies_inside_loops_too():
         return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x @ w[0], w)[0]
 
     traced = jax.make_jaxpr(program)(jnp.ones((3, 5)), jnp.ones((4, 5, 5)))
-    assert bench.multiplied(traced.jaxpr) == 2 * 3 * 5 * 5 * (1 + 4)
+    assert benchmark.multiplied(traced.jaxpr) == 2 * 3 * 5 * 5 * (1 + 4)
 
 
 def test_work_of_one_update():
@@ -24,15 +25,15 @@ def test_work_of_one_update():
     first = 2 * 256 * 24 * 512
     actor = 2 * 256 * (18 * 128 + 2 * 128 * 512 + 2 * (128 * 128 + 128 * 6))
     expected = 6 * critic - first + 4 * actor - 2 * 256 * 18 * 128
-    case = bench.Case("paper", 512, 1, 1)
-    learner = bench.Learner(case.config(), 17, 6)
+    case = benchmark.Case("paper", 512, 1, 1)
+    learner = benchmark.Learner(case.config(), 17, 6)
     state = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
-    traced = jax.make_jaxpr(learner._learn)(state, *bench.experience(1, 256))
-    assert bench.multiplied(traced.jaxpr) == pytest.approx(expected, rel=1e-3)
+    traced = jax.make_jaxpr(learner._learn)(state, *benchmark.experience(1, 256))
+    assert benchmark.multiplied(traced.jaxpr) == pytest.approx(expected, rel=1e-3)
 
 
 def test_command_prints_its_facts_as_json(measured, monkeypatch, capsys):
-    monkeypatch.setattr(bench, "run", lambda plan: measured if plan is bench.QUICK else None)
+    monkeypatch.setattr(benchmark, "run", lambda plan: measured if plan is benchmark.QUICK else None)
     assert cli.main(["bench", "--quick", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["matmul_gflops"] > 0
@@ -54,15 +55,15 @@ def test_command_prints_its_facts_as_json(measured, monkeypatch, capsys):
         "act_ms",
         "sample_ms",
     } <= facts.keys()
-    assert "dmc/cheetah-run" in bench.table(facts)
+    assert "dmc/cheetah-run" in benchmark.table(facts)
 
 
 def test_plans_hold_the_cases_of_the_paper():
-    assert {(case.preset, case.width, case.critics, case.updates) for case in bench.FULL.cases} == {
+    assert {(case.preset, case.width, case.critics, case.updates) for case in benchmark.FULL.cases} == {
         (preset, width, critics, updates)
         for preset in ("simbav2", "simba", "sac")
         for width in (512, 128)
         for critics in (1, 2)
         for updates in (1, 2, 8)
     }
-    assert set(bench.QUICK.cases) < set(bench.FULL.cases)
+    assert set(benchmark.QUICK.cases) < set(benchmark.FULL.cases)

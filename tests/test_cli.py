@@ -7,8 +7,9 @@ import sys
 import pytest
 from sweep_plan import SETTINGS
 
-from simbav2 import presets, tasks
+from simbav2 import tasks
 from simbav2.cli import main
+from simbav2.config import presets
 from simbav2.config.tree import settings
 
 
@@ -63,8 +64,8 @@ def test_presets_show_their_difference_from_the_default(capsys):
     assert shown["simbav2"]["differs"] == {}
     assert shown["release"]["differs"] == {"updates_per_decision": None}
     assert shown["quick"]["differs"]["critic.width"] == 64
-    assert "".join(shown["paper"]["designs"]) == "abcdefghijklm"
-    assert "".join(shown["sac"]["designs"]) == "h"
+    assert "".join(shown["paper"]["ablations"]) == "abcdefghijklm"
+    assert "".join(shown["sac"]["ablations"]) == "h"
     assert [name for name, preset in shown.items() if preset["default"]] == [presets.DEFAULT]
     assert main(["presets"]) == 0
     assert "--learning-rate.final" in capsys.readouterr().out
@@ -120,7 +121,7 @@ def test_help_explains_common_settings_and_help_all_every_one(capsys):
         assert len(setting.help.split()) > 1
         option = f"  --{setting.name.replace('_', '-')} {'none' if setting.value is None else setting.value}"
         own = setting.name.startswith(
-            ("task", "preset", "design", "data.")
+            ("task", "preset", "ablation", "data.")
         )  # of `simbav2 offline`, or its own option
         assert (option in everything) != own
     assert all(len(line) <= 115 for line in everything.splitlines())

@@ -9,7 +9,7 @@ import pytest
 from simbav2 import SimbaV2
 from simbav2.cli import main
 from simbav2.envs import rendering
-from simbav2.envs.hbench import assets
+from simbav2.envs.humanoid_bench import assets
 
 FILES = {"envs/h1_pos_walk.xml": b"<mujoco/>", "h1/assets/pelvis.stl": b"solid"}
 

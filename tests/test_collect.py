@@ -9,11 +9,12 @@ import pytest
 from toys import TINY
 
 from simbav2 import SimbaV2
+from simbav2.checkpoint import rotation
 from simbav2.cli import main
 from simbav2.datasets import hdf5
 from simbav2.envs.vector import Step
 from simbav2.replay import Replay
-from simbav2.training import collect, history, run
+from simbav2.training import make_dataset, run
 
 SETTINGS = {
     **TINY,
@@ -40,7 +41,7 @@ def trained(tmp_path_factory):
 
 def test_a_replay_becomes_its_own_transitions(trained, tmp_path):
     assert main(["dataset", str(trained), "--out", str(tmp_path / "a.hdf5")]) == 0
-    agent, _, _ = history.load_run(trained)
+    agent, _, _ = rotation.load_run(trained)
     with h5py.File(tmp_path / "a.hdf5") as file:
         np.testing.assert_array_equal(file["observations"], agent.replay.observation[:400])
         np.testing.assert_array_equal(file["actions"], agent.replay.action[:400])
@@ -65,12 +66,12 @@ def test_several_environments_become_episodes_of_their_own():
             now / 100,
             Step(fresh, then, np.ones(2), flags, np.zeros(2, bool), np.full(2, np.nan), np.zeros(2, bool)),
         )
-    episodes = [(e.observation[:, 0].tolist(), e.terminated) for e in collect._episodes(replay, 0, 3)]
+    episodes = [(e.observation[:, 0].tolist(), e.terminated) for e in make_dataset._episodes(replay, 0, 3)]
     assert episodes == [([0, 1, 2, 3], False), ([10, 11, 12], True), ([12, 13], False)]
 
 
 def test_mixtures(trained, tmp_path):
-    medium, expert = collect._stages(trained)
+    medium, expert = make_dataset._stages(trained)
     assert (medium.name, expert.name) == (f"{200:012}", f"{400:012}")
     counts = {"medium-replay": 200, "medium": 150, "medium-expert": 150}
     for level, count in counts.items():
@@ -107,7 +108,7 @@ def test_fresh_episodes_are_whole_and_repeatable(trained, tmp_path, capsys):
 
 def test_a_cut_episode_is_not_terminated():
     whole = hdf5.Episode(np.zeros((4, 1), np.float32), np.zeros((3, 1), np.float32), np.zeros(3, np.float32), True)
-    parts = list(collect.take(iter([whole, whole]), 5))
+    parts = list(make_dataset.take(iter([whole, whole]), 5))
     assert [(len(part.reward), part.terminated) for part in parts] == [(3, True), (2, False)]
 
 

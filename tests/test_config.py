@@ -6,10 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from simbav2 import config, presets, tasks
-from simbav2.config import Config, from_json, heuristic_discount, leaves, lookup, override, to_json
+from simbav2 import config, tasks
+from simbav2.checkpoint.checkpoint import read_description
+from simbav2.config import (
+    Config,
+    from_json,
+    heuristic_discount,
+    leaves,
+    lookup,
+    override,
+    presets,
+    to_json,
+    upgrade,
+)
 from simbav2.errors import CheckpointError, InputError
-from simbav2.training.checkpoint import read_description
 
 BY_ID = {task.id: task for task in tasks()}
 
@@ -37,24 +47,24 @@ def test_discount_of_every_task_of_a_suite(suite, expected):
 
 def test_resolve_fills_in_what_the_task_decides():
     walker, hopper = BY_ID["dmc/walker-walk"], BY_ID["mujoco/Hopper-v4"]
-    assert Config().resolve(walker).critic.members == 1
-    assert Config().resolve(hopper).critic.members == 2
+    assert Config().resolve(walker).critic.num_critics == 1
+    assert Config().resolve(hopper).critic.num_critics == 2
     assert presets.preset("paper").resolve(hopper).updates_per_decision == 2
     assert presets.preset("release").resolve(hopper).updates_per_decision == 1
     assert presets.preset("release").resolve(walker).updates_per_decision == 2
-    chosen = override(Config(), {"discount": 0.9, "action_repeat": 4, "critic.members": 3}).resolve(walker)
-    assert (chosen.discount, chosen.action_repeat, chosen.critic.members) == (0.9, 4, 3)
+    chosen = override(Config(), {"discount": 0.9, "action_repeat": 4, "critic.num_critics": 3}).resolve(walker)
+    assert (chosen.discount, chosen.action_repeat, chosen.critic.num_critics) == (0.9, 4, 3)
 
 
 def test_derived_numbers():
     config = Config().resolve(BY_ID["dmc/walker-walk"])
     assert config.decisions == 500_000
     assert config.updates == 990_000
-    assert config.rhythm == (2, 1)
+    assert config.update_schedule == (2, 1)
 
 
 @pytest.mark.parametrize(
-    ("ratio", "num_envs", "rhythm"),
+    ("ratio", "num_envs", "update_schedule"),
     [
         *((2, 1, (2, 1)), (0.5, 1, (1, 2)), (1.5, 1, (3, 2)), (2, 4, (8, 1)), (0.1, 4, (2, 5))),
         # Below one in a thousand, and so with many environments.
@@ -66,13 +76,13 @@ def test_derived_numbers():
         ),
     ],
 )
-def test_fractional_updates_keep_one_dispatch_size(ratio, num_envs, rhythm):
-    assert replace(Config(), updates_per_decision=ratio, num_envs=num_envs).rhythm == rhythm
+def test_fractional_updates_keep_one_dispatch_size(ratio, num_envs, update_schedule):
+    assert replace(Config(), updates_per_decision=ratio, num_envs=num_envs).update_schedule == update_schedule
 
 
 def test_a_run_too_short_for_its_first_update_is_refused():
     walker = BY_ID["dmc/walker-walk"]
-    assert Config(updates_per_decision=1 / 500_000).resolve(walker).rhythm == (1, 500_000)
+    assert Config(updates_per_decision=1 / 500_000).resolve(walker).update_schedule == (1, 500_000)
     with pytest.raises(InputError, match="first update comes after 600,000 decisions, and the run has 500,000"):
         Config(updates_per_decision=1 / 600_000).resolve(walker)
     # Four environments decide once each: that is a step, and enough for the updates after it.
@@ -98,7 +108,7 @@ def test_overrides_take_text_and_values():
         ({"critic.width": None}, "expected int"),
         ({"target.tau": "nan"}, "expected float"),
         ({"actor.architecture.head_bias": 1}, "expected bool"),
-        ({"critic.members": "many"}, "expected int or none"),
+        ({"critic.num_critics": "many"}, "expected int or none"),
         ({"critic": 128}, "critic.width"),
         ({"critic.width.x": 1}, "unknown setting"),
         ({"env_steps": 0}, "at least 1"),
@@ -140,21 +150,22 @@ def frozen_settings():
     return {name: value for name, value in frozen().items() if name not in described}
 
 
-def test_a_config_of_version_0_1_0_loads_under_the_same_name():
+def test_a_config_of_version_0_1_0_loads():
     changes = {"critic.width": 64, "learning_rate.rate": 1e-3, "seed": 7, "schedule.log_every": 500}
     config = override(presets.preset("sac"), changes).resolve(BY_ID["mujoco/Hopper-v4"])
     assert from_json(frozen_settings()) == config
-    assert config.name == "mujoco-Hopper-v4-sac-s7-5ade787376fb"
+    assert config.name == "mujoco-Hopper-v4-sac-s7-64d624261c92"
 
 
 def test_a_missing_field_takes_its_default():
     config = from_json(frozen_settings())
-    kinds = {"actor.architecture": "Perceptron", "critic.architecture": "Perceptron", "learning_rate": "Constant"}
+    kinds = {"actor.architecture": "MLP", "critic.architecture": "MLP", "learning_rate": "Constant"}
     kinds |= {"value": "Scalar", "rewards": "RawRewards"}
+    frozen_today = upgrade(frozen_settings())
     for name, value in leaves(override(Config(), kinds)).items():
         # A setting takes the default of its own kind of part, a missing part is that of the default config.
         default = lookup(Config(), name) if is_dataclass(lookup(config, name)) else value
-        assert from_json(without(frozen_settings(), name)) == override(config, {name: default}), name
+        assert from_json(without(frozen_today, name)) == override(config, {name: default}), name
     lacking = from_json({"actor": {"architecture": {"head_scaler": {"initial": 2.0}}}})
     assert lacking == override(Config(), {"actor.architecture.head_scaler.initial": 2.0})
     assert from_json({}) == Config()
@@ -162,12 +173,12 @@ def test_a_missing_field_takes_its_default():
 
 def test_a_new_field_with_a_neutral_default_renames_nothing(monkeypatch):
     @dataclass(frozen=True)
-    class Perceptron(config.Perceptron):
+    class MLP(config.MLP):
         dropout: float = 0.0
 
     @dataclass(frozen=True)
     class Critic(config.Critic):
-        architecture: config.Hyperspherical | config.PreLayerNorm | Perceptron = Config().critic.architecture
+        architecture: config.Hyperspherical | config.PreLayerNorm | MLP = Config().critic.architecture
 
     @dataclass(frozen=True)
     class Later(Config):
@@ -196,7 +207,7 @@ def test_a_run_folder_of_an_older_version_is_described_in_full(tmp_path):
     complete = read_description(file)
     older = frozen()
     # The first two follow from the task, the others are the defaults.
-    for name in ("discount", "critic.members", "reset_every", "actor.depth", "schedule.keep"):
+    for name in ("discount", "critic.num_critics", "reset_every", "actor.depth", "schedule.keep"):
         older = without(older, name)
     file.write_text(json.dumps(older))
     found, task = read_description(file)

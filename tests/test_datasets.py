@@ -9,19 +9,19 @@ from offline_files import EPISODES, columns, write_columns
 
 from simbav2 import InputError
 from simbav2.config import Data
-from simbav2.datasets import catalog, hdf5, recorded
+from simbav2.datasets import catalog, dataset, hdf5
 from simbav2.datasets.check import examine
-from simbav2.statistics import Statistics
+from simbav2.normalization import RunningStatistics
 
 DISCOUNT = 0.5
 
 
-def read(path, n_step=1) -> recorded.Recorded:
+def read(path, n_step=1) -> dataset.Dataset:
     with hdf5.opened(path) as source:
-        return recorded.read(source, DISCOUNT, n_step)
+        return dataset.read(source, DISCOUNT, n_step)
 
 
-def transitions(data: recorded.Recorded) -> set[tuple[float, ...]]:
+def transitions(data: dataset.Dataset) -> set[tuple[float, ...]]:
     """(observation, action, reward, discount, next observation) of every row; after a true end, none."""
     batch = data.replay.sample(1, 2_000, np.random.default_rng(0))
     rows = zip(*(np.reshape(column, (2_000, -1))[:, 0].tolist() for column in batch), strict=True)
@@ -84,7 +84,7 @@ def test_the_digest_is_of_the_transitions(tmp_path):
     assert read(write_columns(tmp_path / "c.hdf5", next_observations=altered)).sha256() != plain
     moved = Data(source=str(tmp_path / "c.hdf5"), transitions=7, sha256=plain)
     with pytest.raises(InputError, match="other data than the run began with"):
-        recorded.load(moved, DISCOUNT)
+        dataset.load(moved, DISCOUNT)
 
 
 def test_statistics_are_those_of_one_ordered_pass(tmp_path):
@@ -100,8 +100,8 @@ def test_statistics_are_those_of_one_ordered_pass(tmp_path):
     ]
     hdf5.write(tmp_path / "a.hdf5", "any", episodes)
     with hdf5.opened(tmp_path / "a.hdf5") as source:
-        found = recorded.read(source, 0.97).statistics(num_envs=1)
-    expected = Statistics.start(4, 1)
+        found = dataset.read(source, 0.97).statistics(num_envs=1)
+    expected = RunningStatistics.start(4, 1)
     for episode in episodes:
         for row, reward in enumerate(episode.reward):
             over = np.array([row == len(episode.reward) - 1])
@@ -132,7 +132,7 @@ def test_a_million_transitions_take_little_more_memory_than_their_arrays(tmp_pat
     size = sum(column.nbytes for key, column in content.items() if key != "next_observations")
     tracemalloc.start()
     with hdf5.opened(path) as source:
-        data = recorded.read(source, 0.99)
+        data = dataset.read(source, 0.99)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(data.over) == rows
@@ -184,13 +184,13 @@ def test_no_transitions_is_a_fault(tmp_path):
 
 def test_an_unknown_data_set_is_answered_with_the_nearest():
     with pytest.raises(InputError, match="did you mean 'd4rl/hopper-medium-replay-v2'"):
-        recorded.locate("d4rl/hopper-medium-reply-v2")
+        dataset.locate("d4rl/hopper-medium-reply-v2")
 
 
 def test_a_data_set_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(InputError, match="simbav2 offline d4rl/hopper-medium-v2 --download"):
-        recorded.locate("d4rl/hopper-medium-v2")
+        dataset.locate("d4rl/hopper-medium-v2")
 
 
 # The catalog and the checker. -----------------------------------------------------------------------------

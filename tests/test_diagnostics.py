@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from toys import CHAIN, TINY, Chain
 
-from simbav2 import SimbaV2, presets
-from simbav2.config import override
+from simbav2 import SimbaV2
+from simbav2.config import override, presets
 from simbav2.diagnostics import norms, parameter_counts
 from simbav2.networks import probe
-from simbav2.networks.spherical import UnitColumns
+from simbav2.networks.sphere import UnitColumns
 from simbav2.training import run
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
@@ -64,13 +64,13 @@ def test_a_unit_is_dead_when_it_is_silent_for_the_whole_batch():
 
 @pytest.mark.parametrize(("width", "millions"), [(128, 0.3), (256, 1.1), (512, 4.5), (1024, 17.8)])
 def test_parameter_counts_over_width_are_the_papers(width, millions):
-    config = override(presets.paper, {"critic.width": width, "critic.members": 1})
+    config = override(presets.paper, {"critic.width": width, "critic.num_critics": 1})
     assert round(parameter_counts(config, 67, 21).critic_hidden / 1e6, 1) == millions
 
 
 @pytest.mark.parametrize(("depth", "squares"), [(1, 9), (2, 17), (4, 33), (8, 65)])
 def test_a_block_adds_eight_squares_of_the_width(depth, squares):
-    config = override(presets.paper, {"critic.depth": depth, "critic.members": 2})
+    config = override(presets.paper, {"critic.depth": depth, "critic.num_critics": 2})
     counts = parameter_counts(config, 67, 21)
     assert counts.critic_hidden == squares * 512**2
     # Embedding (with the shift's input), output layer, and the scalers of embedding, blocks, lerps and head.
@@ -96,7 +96,7 @@ def test_measuring_changes_nothing_and_does_not_recompile():
 @pytest.mark.parametrize(
     "preset", ["sac", *(pytest.param(name, marks=pytest.mark.full) for name in ("paper", "simba", "ddpg-simbav2"))]
 )
-def test_every_kind_of_system_is_measured(preset):
+def test_every_kind_of_method_is_measured(preset):
     measures = SimbaV2(lambda: Chain(1), preset=preset, **TINY, **CHAIN).learn(250).measure()
     assert all(np.isfinite(value) for value in measures.values())
     groups = {f"{network}/{group}" for network in ("actor", "critic") for group in ("encoder", "predictor")}
@@ -124,7 +124,7 @@ SETTINGS = {
     "schedule.log_every": 100,
     "schedule.evaluate_every": 500,
     "schedule.evaluation_episodes": 2,
-    "schedule.measure_every": 300,
+    "schedule.diagnostics_every": 300,
 }
 
 
@@ -143,7 +143,7 @@ def test_a_run_writes_measures_at_their_interval_and_in_its_summary(tmp_path):
 
 
 def _sizes(env: Chain):
-    config = override(presets.preset("simbav2"), {**TINY, "critic.members": 2})
+    config = override(presets.preset("simbav2"), {**TINY, "critic.num_critics": 2})
     return config, env.observation_space.shape[0], env.action_space.shape[0]
 
 

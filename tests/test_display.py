@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from simbav2.training.display import Display, Status, clock, measures_table, sparkline
+from simbav2.training.console import Display, Status, clock, measures_table, sparkline
 
 
 def status() -> Status:

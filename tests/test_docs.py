@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 from doc_pages import PAGES, ROOT, Command, blocks, commands, hooks, inline_commands
 
-from simbav2 import cli, presets
+from simbav2 import cli
 from simbav2.cli.parser import parse
-from simbav2.config import override
+from simbav2.config import override, presets
 from simbav2.datasets import hdf5
 from simbav2.datasets.catalog import D4RL
 from simbav2.envs.tasks import find
-from simbav2.sweep.plan import read_plan
+from simbav2.experiments.sweep.plan import read_plan
 
 PYTHON = [page for page in PAGES if blocks(page, "python")]
 
@@ -37,7 +37,7 @@ def check(command: Command) -> None:
     options = parsed(command.words)
     if options.command in ("train", "offline"):
         settings = {**options.settings, **({} if options.keep is None else {"schedule.keep": options.keep})}
-        override(presets.preset(options.preset, options.design), settings)
+        override(presets.preset(options.preset, options.ablation), settings)
     if options.command == "train":
         assert find(options.task) or gym.spec(options.task)
     if options.command == "offline" and options.dataset:

@@ -1,6 +1,6 @@
 """Every line of every block of shell code in the README and docs runs, each block in a folder of its own.
 
-Commands of ours run in this process with the task, preset and design that the reader is given, small and short:
+Commands of ours run in this process with the task, preset and ablation that the reader is given, small and short:
 `SMALLER` and `SHORTER` stand behind the given words, where they win. What is not on this machine has a stand-in
 (`STAND_INS`): mirrors with a small file, a hub, a Ray cluster, Slurm, a measured machine, runs the reader has.
 Programs that are not run are in `NOT_RUN`, with the reason. Lines that are then one and the same run once.
@@ -23,9 +23,10 @@ from doc_pages import ROOT, Script, programs, scripts
 from fake_hub import FakeHub
 from servers import serving
 
-from simbav2 import SimbaV2, bench, cli
+from simbav2 import SimbaV2, cli
 from simbav2.cli.parser import parse
-from simbav2.sweep.plan import read_plan
+from simbav2.experiments import benchmark
+from simbav2.experiments.sweep.plan import read_plan
 
 NOT_RUN = {
     "pip": "changes the environment that the tests run in; tests/test_docs.py looks at the extras it names",
@@ -37,7 +38,7 @@ SIZES = {
     "actor.width": 16,
     "critic.width": 16,
     "critic.depth": 1,
-    "critic.members": 1,
+    "critic.num_critics": 1,
     "replay.batch_size": 16,
     "replay.capacity": 1_000,
     "schedule.evaluation_episodes": 1,
@@ -183,16 +184,16 @@ def program(path: Path, text: str) -> None:
 
 
 def small_scaling(shell: Shell, module):
-    cases = [(updates, bench.Case("paper", 16, 1, updates)) for updates in (1, 2)]
-    shell.monkeypatch.setattr(bench, "SQUARE", 64)
+    cases = [(updates, benchmark.Case("paper", 16, 1, updates)) for updates in (1, 2)]
+    shell.monkeypatch.setattr(benchmark, "SQUARE", 64)
     return {"AXES": {"updates": cases}}, []
 
 
 def small_against_sbx(shell: Shell, module):
     """SBX is not asked; we are, in this process."""
 
-    def worker(python, system, width, decisions):
-        if system == "ours":
+    def worker(python, method, width, decisions):
+        if method == "ours":
             return module.ours(width, decisions)
         return {"updates_per_second": 1.0, "env_steps_per_second": 1.0}
 
@@ -207,7 +208,7 @@ def small_offline_evidence(shell: Shell, module):
 
     (shell.folder / "images").mkdir()
     name, level = next(iter(module.TASKS)), "medium-replay"
-    cases = [module.Case(name, level, system, 0) for system in module.SYSTEMS]
+    cases = [module.Case(name, level, method, 0) for method in module.METHODS]
     return {
         "simbav2": simbav2,
         "DOCS": shell.folder,
@@ -316,7 +317,7 @@ def hub(monkeypatch):
 @pytest.fixture
 def measured_machine(measured, monkeypatch):
     """Measured once, at a small size; told as often as it is asked for."""
-    monkeypatch.setattr(bench, "run", lambda plan: measured)
+    monkeypatch.setattr(benchmark, "run", lambda plan: measured)
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 from offline_files import mirrored, write_columns
 
-from simbav2 import InputError
+from simbav2 import InputError, download
 from simbav2.cli import main
-from simbav2.datasets import catalog, download
+from simbav2.datasets import catalog
 
 NAME = "d4rl/walker2d-medium-v2"
 

@@ -11,16 +11,17 @@ import pytest
 from toys import TINY, Chain
 
 from simbav2 import InputError, SimbaV2
+from simbav2.checkpoint import checkpoint, rotation
 from simbav2.cli import main
 from simbav2.config import Config, override
 from simbav2.envs.dmc import ControlSuite
 from simbav2.envs.vector import START_ATTEMPTS, check_dropped, make_vector_env
 from simbav2.errors import BadStep, SimulationDiverged
+from simbav2.normalization import RunningStatistics
 from simbav2.replay import Replay
-from simbav2.statistics import Statistics
-from simbav2.training import checkpoint, collect, history, run
+from simbav2.training import make_dataset, run
 from simbav2.training.evaluate import evaluate
-from simbav2.training.online import Loop
+from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -114,8 +115,8 @@ CARTPOLE = {
 
 def test_a_physics_error_of_dm_control_does_not_end_a_run(diverging_cartpole, tmp_path, monkeypatch, caplog):
     # Evaluation comes first in a run and would be the first to step; training is what is looked at.
-    monkeypatch.setattr("simbav2.training.online.evaluate", lambda agent, envs, *_: [])
-    monkeypatch.setattr("simbav2.training.record.Recorder.evaluation", lambda *_: None)
+    monkeypatch.setattr("simbav2.training.trainer.evaluate", lambda agent, envs, *_: [])
+    monkeypatch.setattr("simbav2.training.logger.RunLogger.evaluation", lambda *_: None)
     agent = SimbaV2("dmc/cartpole-swingup", **CARTPOLE)
     with caplog.at_level(logging.WARNING, "simbav2"):
         summary = run.start(agent, tmp_path / "run")
@@ -137,7 +138,7 @@ def test_a_physics_error_of_dm_control_does_not_end_a_run(diverging_cartpole, tm
         600: 2,
     }
     assert [warning["name"] for warning in summary["warnings"]].count("steps dropped") == 1
-    np.testing.assert_array_equal(agent.replay.part(0, 300)["dropped"], [18, 201])
+    np.testing.assert_array_equal(agent.replay.export_rows(0, 300)["dropped"], [18, 201])
     assert np.isfinite(agent.replay.observation).all()
 
 
@@ -176,7 +177,7 @@ def whole(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("simbav2.training.run._report", lambda folder: None)
         summary = run.start(agent, tmp_path_factory.mktemp("runs") / "whole")
-    rows = agent.replay.part(0, agent.replay.added)["dropped"]
+    rows = agent.replay.export_rows(0, agent.replay.added)["dropped"]
     return settings, summary, (rows // request.param + 1) * request.param
 
 
@@ -206,7 +207,7 @@ def test_a_run_whose_steps_fail_too_often_stops_with_its_state_saved(tmp_path):
     )
     with pytest.raises(BadStep, match=message):  # every third step fails
         run.start(SimbaV2(lambda: Unstable(limit=-2), **SETTINGS), folder)
-    assert [path.name for path in history.checkpoints(folder)] == ["000000000033"]
+    assert [path.name for path in rotation.checkpoints(folder)] == ["000000000033"]
     assert "11 of 33" in json.loads((folder / "failure.json").read_text())["error"]
     summary = run.resume(folder, env=lambda: Unstable(limit=2))  # now repaired
     assert (summary["env_steps"], summary["dropped_steps"]) == (400, 11)
@@ -237,11 +238,11 @@ def test_faults_of_a_users_environment_are_dropped_only_on_request(how):
     with pytest.raises(BadStep, match="episode 2, step 3"):
         SimbaV2(lambda: Faulty(how, (13,)), **TINY).learn(20)
     agent = SimbaV2(lambda: Faulty(how, (13,)), drop_bad_steps="any", **TINY).learn(20)
-    np.testing.assert_array_equal(agent.replay.part(0, 20)["dropped"], [12])
+    np.testing.assert_array_equal(agent.replay.export_rows(0, 20)["dropped"], [12])
     assert np.isfinite(agent.replay.observation).all()
     assert np.isfinite(agent.replay.reward).all()
     # Episodes of five, five and two steps, the dropped step, and seven more: five and two.
-    np.testing.assert_array_equal(agent.replay.part(0, 20)["ended"], [4, 9, 17])
+    np.testing.assert_array_equal(agent.replay.export_rows(0, 20)["ended"], [4, 9, 17])
     assert agent.envs.episodes == [4]
 
 
@@ -256,7 +257,7 @@ def test_the_other_environments_keep_their_transitions():
     loop = Loop(agent)
     for _ in range(3):
         loop.step()
-    part = agent.replay.part(0, 3)
+    part = agent.replay.export_rows(0, 3)
     np.testing.assert_array_equal(part["dropped"], [7])  # the third step of environment 1
     np.testing.assert_array_equal(part["reward"], [1, 1, 1, 1, 1, 1, 1, 0, 1])
     assert (agent.decisions, len(agent.replay), agent.envs.episodes) == (9, 8, [0, 1, 0])
@@ -272,7 +273,7 @@ def test_the_other_environments_keep_their_transitions():
 
 
 def test_returns_of_a_step_that_failed_everywhere():
-    statistics = Statistics.start(1, 2)
+    statistics = RunningStatistics.start(1, 2)
     one, nobody, everybody = np.ones(2), np.zeros(2, bool), np.ones(2, bool)
     before = statistics.with_reward(one, nobody, 0.5, nobody)
     after = before.with_reward(one, nobody, 0.5, everybody)
@@ -354,17 +355,19 @@ def test_an_evaluation_episode_ends_where_its_step_failed():
 def test_data_sets_leave_dropped_steps_out():
     agent = SimbaV2(lambda: Faulty("raise", (3, 4, 10)), drop_bad_steps="any", **TINY).learn(12)
     replay: Replay = agent.replay
-    episodes = list(collect._episodes(replay, 0, 12))
+    episodes = list(make_dataset._episodes(replay, 0, 12))
     # Steps 1 and 2; 3 and 4 fail; 5 to 9 are a whole episode; 10 fails; 11 and 12 are under way.
     assert [len(episode.reward) for episode in episodes] == [2, 5, 2]
     np.testing.assert_allclose([episode.observation[-1, 0] for episode in episodes], [0.4, 1.0, 0.4], rtol=1e-6)
     assert [episode.terminated for episode in episodes] == [False, True, False]
-    fresh = collect.fresh(SimbaV2(lambda: Faulty("raise", (3, 4)), drop_bad_steps="any", **TINY), seed=0)
+    fresh = make_dataset.fresh(SimbaV2(lambda: Faulty("raise", (3, 4)), drop_bad_steps="any", **TINY), seed=0)
     assert [len(next(fresh).reward) for _ in range(3)] == [2, 5, 5]
 
 
 def test_fresh_episodes_of_a_broken_environment_end():
-    fresh = collect.fresh(SimbaV2(lambda: Faulty("raise", tuple(range(99))), drop_bad_steps="any", **TINY), seed=0)
+    fresh = make_dataset.fresh(
+        SimbaV2(lambda: Faulty("raise", tuple(range(99))), drop_bad_steps="any", **TINY), seed=0
+    )
     with pytest.raises(BadStep, match="11 of 11"):
         next(fresh)
 

@@ -15,8 +15,9 @@ from toys import TINY
 
 from simbav2 import Failure, InputError, SimbaV2
 from simbav2.cli import main
-from simbav2.interop import export_policy, numpy_policy, simbav2_policy
-from simbav2.interop.simbav2_policy import Policy
+from simbav2.export import numpy_policy, simbav2_policy
+from simbav2.export.simbav2_policy import Policy
+from simbav2.interop import export_policy
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy.py"
 
@@ -133,7 +134,7 @@ def test_the_exported_file_must_act_like_the_agent(agent, tmp_path, monkeypatch)
 
 def test_without_onnx_the_extra_is_named(agent, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "simbav2.interop.onnx_policy")
+    monkeypatch.delitem(sys.modules, "simbav2.export.onnx_policy")
     with pytest.raises(InputError, match=r"pip install 'simbav2\[onnx\]'"):
         export_policy(agent, "onnx", tmp_path / "policy.onnx")
 

@@ -9,9 +9,9 @@ import pytest
 
 from simbav2 import config, tasks
 from simbav2.envs.tasks import SUITES
-from simbav2.interop import numpy_policy, onnx_policy
+from simbav2.export import numpy_policy, onnx_policy
+from simbav2.export.program import program
 from simbav2.networks.policies import PolicyNetwork
-from simbav2.networks.program import program
 from simbav2.types import Normalizer
 
 pytestmark = pytest.mark.numerics
@@ -25,7 +25,7 @@ ARCHITECTURES = {
     "resized": replace(SPHERE, input=config.Resized()),
     "scalers": replace(SPHERE, scaler=config.Scaler(1.0, 0.5), lerp=config.Scaler(0.5, 1.0)),
     "pre-layer-norm": config.PreLayerNorm(),
-    "perceptron": config.Perceptron(),
+    "perceptron": config.MLP(),
 }
 POLICIES = {"gaussian": config.Gaussian(), "deterministic": config.Deterministic()}
 FORMATS = {"numpy": numpy_policy, "onnx": onnx_policy}

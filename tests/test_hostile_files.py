@@ -11,9 +11,10 @@ import pytest
 from mutations import digest, env, honest_run
 
 from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2.checkpoint import files, manifest, rotation
+from simbav2.checkpoint.files import JSON_LIMIT, Spec
 from simbav2.errors import printable
-from simbav2.training import files, history, manifest, run
-from simbav2.training.files import JSON_LIMIT, Spec
+from simbav2.training import run
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -38,7 +39,7 @@ def test_every_kind_of_forgery_is_refused(honest, tmp_path, kind):
     for seed in range(2):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(honest, copy)
-        shutil.rmtree(history.checkpoints(copy)[1])
+        shutil.rmtree(rotation.checkpoints(copy)[1])
         kind(copy, np.random.default_rng(seed))
         with pytest.raises(CheckpointError, match=str(copy)):
             digest(copy)
@@ -47,7 +48,7 @@ def test_every_kind_of_forgery_is_refused(honest, tmp_path, kind):
 def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(honest, tmp_path, caplog):
     copy = tmp_path / "copy"
     shutil.copytree(honest, copy)
-    newest, before = history.checkpoints(copy)
+    newest, before = rotation.checkpoints(copy)
     (newest / "learner.safetensors").write_bytes(b"")
     with caplog.at_level(logging.WARNING):
         assert SimbaV2.load(copy, env).env_steps == int(before.name)
@@ -59,14 +60,14 @@ def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(h
     assert digest(copy) == digest(honest)
     (newest / "learner.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"learner\.safetensors"):
-        history.checkpoint.load(newest, env)
+        rotation.checkpoint.load(newest, env)
 
 
 def test_a_saved_id_that_names_a_module_is_not_imported(honest, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(honest, copy)
-    shutil.rmtree(history.checkpoints(copy)[1])
-    (folder,) = history.checkpoints(copy)
+    shutil.rmtree(rotation.checkpoints(copy)[1])
+    (folder,) = rotation.checkpoints(copy)
     config = json.loads((folder / "config.json").read_text())
     config["task"] = config["environment"]["id"] = "antigravity:Chain-v0"
     (folder / "config.json").write_text(json.dumps(config))
@@ -80,9 +81,9 @@ def test_a_saved_id_that_names_a_module_is_not_imported(honest, tmp_path):
 def test_a_checkpoint_of_an_older_version_lacks_fields_and_loads(honest, tmp_path):
     whole, older = tmp_path / "whole", tmp_path / "older"
     shutil.copytree(honest, whole)
-    shutil.rmtree(history.checkpoints(whole)[1])
+    shutil.rmtree(rotation.checkpoints(whole)[1])
     shutil.copytree(whole, older)
-    (folder,) = history.checkpoints(older)
+    (folder,) = rotation.checkpoints(older)
     config = json.loads((folder / "config.json").read_text())
     for field in ("reset_every", "weight_decay", "target", "updates_per_decision"):
         del config[field]
@@ -157,7 +158,7 @@ def test_json_is_bounded(tmp_path):
 
 
 def test_a_manifest_is_covered_by_its_own_sum(honest):
-    (newest, _) = history.checkpoints(honest)
+    (newest, _) = rotation.checkpoints(honest)
     text = (newest / manifest.NAME).read_text()
     assert manifest.read(newest).files.keys() == {path.name for path in newest.iterdir()} - {manifest.NAME}
     assert '"format": 1' in text

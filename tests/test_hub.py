@@ -13,10 +13,11 @@ from fake_hub import FakeHub
 from servers import serving
 from short_runs import rows
 
-from simbav2 import SimbaV2, presets
-from simbav2.analysis.report import write_report
-from simbav2.analysis.runs import read_run
+from simbav2 import SimbaV2
+from simbav2.config import presets
 from simbav2.errors import CheckpointError, Failure, InputError
+from simbav2.experiments.report.report import write_report
+from simbav2.experiments.report.runs import read_run
 from simbav2.interop import hub
 
 pytestmark = pytest.mark.skipif(find_spec("huggingface_hub") is None, reason="huggingface_hub is not installed")

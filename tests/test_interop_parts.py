@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from simbav2 import InputError
-from simbav2.networks.spherical import UnitColumns, columns, on_sphere
+from simbav2.networks.sphere import UnitColumns, columns, on_sphere
 
 pytestmark = pytest.mark.numerics
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sphere_with_optax.py"

@@ -11,8 +11,8 @@ import pytest
 from toys import TINY, Chain
 
 from simbav2 import Agent, Callback, InputError
+from simbav2.checkpoint.checkpoint import params_sha256
 from simbav2.envs.wrappers import episode_seed
-from simbav2.training.checkpoint import params_sha256
 
 DECAY = {
     **{name: value for name, value in TINY.items() if not name.startswith("learning_rate")},

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from toys import TINY
 
-from simbav2 import presets, tasks
-from simbav2.config import LinearDecay, override
+from simbav2 import tasks
+from simbav2.config import LinearDecay, override, presets
 from simbav2.learner import Learner, learning_rate
-from simbav2.losses import look_ahead, temperature_loss
-from simbav2.networks.spherical import columns, project, unit
-from simbav2.networks.trunks import Hyperspherical
+from simbav2.losses import bootstrap_target, temperature_loss
+from simbav2.networks.architectures import HypersphericalEncoder
+from simbav2.networks.sphere import columns, project, unit
 from simbav2.types import Normalizer, Transition
 
 pytestmark = pytest.mark.numerics
@@ -52,7 +52,7 @@ def test_every_spherical_column_has_unit_norm_after_a_thousand_updates(preset):
         state, metrics = learn.learn(state, NORMALIZER, batches(10, seed))
     assert int(state.updates) == 1_000
     kernels = columns(state.actor.params) + columns(state.critic.params)
-    assert len(kernels) == 7 + 2 * 5  # actor: 3 in the trunk, 4 in the heads; critics: 3 and 2 each
+    assert len(kernels) == 7 + 2 * 5  # actor: 3 in the encoder, 4 in the heads; critics: 3 and 2 each
     for kernel in kernels:
         np.testing.assert_allclose(np.linalg.norm(kernel, axis=-2), 1.0, atol=1e-5)
     moved = [
@@ -65,10 +65,10 @@ def test_every_spherical_column_has_unit_norm_after_a_thousand_updates(preset):
 def test_features_have_unit_norm():
     learn = learner()
     part = learn.config.critic.architecture
-    trunk = Hyperspherical(part, 16, 2)
+    encoder = HypersphericalEncoder(part, 16, 2)
     x = np.random.default_rng(0).normal(size=(64, 7)).astype(np.float32) * 100
-    params = trunk.init(jax.random.PRNGKey(0), x)
-    np.testing.assert_allclose(np.linalg.norm(trunk.apply(params, x), axis=-1), 1.0, atol=1e-5)
+    params = encoder.init(jax.random.PRNGKey(0), x)
+    np.testing.assert_allclose(np.linalg.norm(encoder.apply(params, x), axis=-1), 1.0, atol=1e-5)
 
 
 def test_unit_norm_at_the_origin_has_a_finite_gradient():
@@ -113,7 +113,7 @@ def test_clipped_double_q_takes_the_distribution_with_the_smaller_mean():
     state = learn.init(jax.random.PRNGKey(0))
     half, nothing = np.full(32, 0.5, np.float32), np.zeros(32, np.float32)
     batch = jax.tree.map(lambda x: x[0], batches(1))._replace(discount=half, reward=nothing)
-    ahead = look_ahead(networks, state.actor.params, state.target, 0.0, batch, jax.random.PRNGKey(1))
+    ahead = bootstrap_target(networks, state.actor.params, state.target, 0.0, batch, jax.random.PRNGKey(1))
     target = networks.value.target(ahead)
     action = networks.actions(state.actor.params, batch.next_observation).sample(jax.random.PRNGKey(1))
     q = networks.q(state.target, batch.next_observation, action)

@@ -1,4 +1,4 @@
-"""Presets and designs learn what is known to be right; tests/learning.py has the quantities and their bounds."""
+"""Presets and ablations learn what is known to be right; tests/learning.py has the quantities and their bounds."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from toys import Chain
 
 from simbav2 import SimbaV2
 
-# `make test` learns with few of them, `make test-all` with all of them and with the designs.
+# `make test` learns with few of them, `make test-all` with all of them and with the ablations.
 EVERY_TIME = ("chain simbav2", "chain sac", "offline")
 
 

@@ -10,9 +10,10 @@ from mutations import digest, env, honest_run, resign
 from toys import TINY, Chain
 
 from simbav2 import CheckpointError, InputError, SimbaV2
-from simbav2.training import checkpoint, history, run
-from simbav2.training.collect import experience
-from simbav2.training.online import Loop
+from simbav2.checkpoint import checkpoint, rotation
+from simbav2.training import run
+from simbav2.training.make_dataset import experience
+from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -57,7 +58,7 @@ def trained(folder, steps=150):
 def test_a_run_that_began_with_a_loaded_agent_is_resumed_to_the_same_bits(tmp_path):
     run.start(trained(tmp_path / "agent"), tmp_path / "whole")
     run.start(SimbaV2.load(tmp_path / "agent", env), tmp_path / "run", stop_after=230)
-    agent, _, _ = history.load_run(tmp_path / "run", env)
+    agent, _, _ = rotation.load_run(tmp_path / "run", env)
     assert (agent.env_steps, agent.replay.added) == (230, 80)
     run.resume(tmp_path / "run", stop_after=500, env=env)
     assert digest(tmp_path / "run") == digest(tmp_path / "whole")
@@ -67,10 +68,10 @@ def test_a_loaded_agent_is_saved_before_its_first_step(tmp_path):
     """A kill before the next checkpoint must not let the run begin with a new agent."""
     agent = trained(tmp_path / "agent")
     run.start(agent, tmp_path / "run", stop_after=170)
-    first = history.checkpoints(tmp_path / "run")[-1]
+    first = rotation.checkpoints(tmp_path / "run")[-1]
     assert int(first.name) == 150
     whole = digest(tmp_path / "run")
-    for path in history.checkpoints(tmp_path / "run")[:-1]:
+    for path in rotation.checkpoints(tmp_path / "run")[:-1]:
         shutil.rmtree(path)
     run.resume(tmp_path / "run", stop_after=170, env=env)
     assert digest(tmp_path / "run") == whole
@@ -84,7 +85,7 @@ def test_the_experience_of_a_run_that_began_with_a_loaded_agent(tmp_path, monkey
 
 def edit_checkpoint(folder, name, change):
     """Change a JSON file of the only checkpoint, under sums that are right."""
-    (path,) = history.checkpoints(folder)
+    (path,) = rotation.checkpoints(folder)
     data = json.loads((path / name).read_text())
     change(data)
     (path / name).write_text(json.dumps(data))
@@ -100,10 +101,10 @@ def test_checkpoints_that_do_not_say_what_the_replay_holds_are_still_loaded(tmp_
 
 def test_a_checkpoint_in_the_place_of_another_is_refused(tmp_path):
     folder = honest_run(tmp_path / "run")
-    (path,) = history.checkpoints(folder)
+    (path,) = rotation.checkpoints(folder)
     path.rename(path.with_name("000000000400"))
     with pytest.raises(CheckpointError, match="its steps are 500, the folder is of 400"):
-        history.load_run(folder, env)
+        rotation.load_run(folder, env)
 
 
 class Wide(Chain):

@@ -7,7 +7,7 @@ from toys import TINY
 
 from simbav2 import InputError
 from simbav2.config import Data
-from simbav2.datasets import recorded
+from simbav2.datasets import dataset
 from simbav2.training.offline import make_agent
 
 minari = pytest.importorskip("minari", reason="Minari is not installed: pip install 'simbav2[offline]'")
@@ -37,8 +37,8 @@ def pendulum(tmp_path, monkeypatch):
 
 
 def test_a_minari_data_set_becomes_its_transitions(pendulum):
-    with recorded.opened(Data(source=pendulum, transitions=1)) as source:
-        data = recorded.read(source, 0.5)
+    with dataset.opened(Data(source=pendulum, transitions=1)) as source:
+        data = dataset.read(source, 0.5)
         assert source.task == "Pendulum-v1"
     batch = data.replay.sample(1, 200, np.random.default_rng(0))
     columns = (
@@ -74,8 +74,8 @@ def test_actions_on_asymmetric_bounds_are_taken(tmp_path, monkeypatch):
         )
         spaces = {"action_space": gym.spaces.Box(low, high), "observation_space": Lopsided.observation_space}
         minari.create_dataset_from_buffers(dataset_id=f"test/{name}-v0", buffer=[buffer], **spaces)
-        with recorded.opened(Data(source=f"minari/test/{name}-v0", transitions=1)) as source:
-            return recorded.read(source, 0.5).replay.action[: len(actions)]
+        with dataset.opened(Data(source=f"minari/test/{name}-v0", transitions=1)) as source:
+            return dataset.read(source, 0.5).replay.action[: len(actions)]
 
     np.testing.assert_array_equal(write("bounds", np.stack([low, high])), [[-1, -1], [1, 1]])
     with pytest.raises(InputError, match=r"row 1 is outside \[-1, 1\]"):

@@ -12,13 +12,14 @@ import pytest
 from learning import ROWS, TASK, write_chain
 from toys import TINY
 
-from simbav2 import InputError, SimbaV2, presets
+from simbav2 import InputError, SimbaV2
+from simbav2.checkpoint import rotation
 from simbav2.cli import main
-from simbav2.config import Cloning, Config, Data, Return, ReturnAndCloning
+from simbav2.config import BehaviorCloning, Config, Data, MaximizeReturn, ReturnPlusBC, presets
 from simbav2.datasets import hdf5
-from simbav2.learner import Learner, cloning_share
+from simbav2.learner import Learner, bc_weight
 from simbav2.losses import actor_loss
-from simbav2.training import history, run
+from simbav2.training import run
 from simbav2.training.offline import make_agent
 from simbav2.types import Transition
 
@@ -59,7 +60,7 @@ def test_the_statistics_are_those_of_the_data_and_stay(data):
 @pytest.mark.numerics
 def test_the_objectives():
     config = Config(**{"action_repeat": 1, "updates_per_decision": 1.0, "discount": 0.9})
-    small = presets.override(config, {**TINY, "critic.members": 2})
+    small = presets.override(config, {**TINY, "critic.num_critics": 2})
     learner = Learner(small, 2, 1)
     state = learner.init(jax.random.PRNGKey(0))
     rng = np.random.default_rng(0)
@@ -70,10 +71,10 @@ def test_the_objectives():
     action = learner.networks.actions(state.actor.params, batch.observation).sample(key)
     q = learner.networks.q(state.critic.params, batch.observation, action).min(axis=0)
     error = float(jnp.mean((action - batch.action) ** 2))
-    plain = float(actor_loss(*common, Return(), 1.0)[0])
+    plain = float(actor_loss(*common, MaximizeReturn(), 1.0)[0])
     added = 0.25 * 0.1 * float(jnp.mean(jnp.abs(q))) * error
-    assert float(actor_loss(*common, ReturnAndCloning(0.1), 0.25)[0]) == pytest.approx(plain + added, rel=1e-5)
-    assert float(actor_loss(*common, Cloning(), 1.0)[0]) == pytest.approx(error, rel=1e-5)
+    assert float(actor_loss(*common, ReturnPlusBC(0.1), 0.25)[0]) == pytest.approx(plain + added, rel=1e-5)
+    assert float(actor_loss(*common, BehaviorCloning(), 1.0)[0]) == pytest.approx(error, rel=1e-5)
 
 
 @pytest.mark.numerics
@@ -83,17 +84,17 @@ def test_the_cloning_term_falls_to_zero_over_the_decisions():
         data=data, env_steps=20 + 40, action_repeat=2, updates_per_decision=0.5, warmup_decisions=0, discount=0.9
     )
     assert (config.offline_updates, config.decisions, config.online_updates, config.updates) == (20, 20, 10, 20)
-    shares = [float(cloning_share(config, jnp.asarray(u))) for u in (0, 19, 20, 25, 30, 99)]
+    shares = [float(bc_weight(config, jnp.asarray(u))) for u in (0, 19, 20, 25, 30, 99)]
     assert shares == pytest.approx([1, 1, 1, 0.5, 0, 0])
 
 
 def test_an_online_preset_gets_what_data_demands():
     simba = presets.from_data(presets.preset("simba"))
-    assert simba.objective == ReturnAndCloning(0.1)
-    assert simba.critic == dataclasses.replace(presets.simba.critic, members=2)
+    assert simba.objective == ReturnPlusBC(0.1)
+    assert simba.critic == dataclasses.replace(presets.simba.critic, num_critics=2)
     assert simba.learning_rate == presets.simba.learning_rate
     designed = presets.from_data(presets.preset("paper", "e"))
-    assert (designed.design, designed.objective) == ("e", ReturnAndCloning(0.1))
+    assert (designed.ablation, designed.objective) == ("e", ReturnPlusBC(0.1))
     assert presets.from_data(presets.cloning) == presets.cloning
 
 
@@ -139,7 +140,7 @@ def test_the_run_folder_is_that_of_any_run(finished):
     config = json.loads((finished / "config.json").read_text())
     assert config["data"]["transitions"] == ROWS
     assert config["settings"]["then_online"] == 150
-    assert config["objective"]["kind"] == "ReturnAndCloning"
+    assert config["objective"]["kind"] == "ReturnPlusBC"
     steps = [row["env_step"] for row in rows(finished / "evaluations.csv")]
     assert steps == [str(step) for step in (0, 100, 200, 300, 400, 450) for _ in range(2)]
     progress = rows(finished / "progress.csv")
@@ -181,7 +182,7 @@ def test_resuming_refuses_other_data(words, data, tmp_path):
 
 
 def test_acting_learns_half_from_data_and_half_from_what_happens(finished):
-    agent, _, _ = history.load_run(finished)
+    agent, _, _ = rotation.load_run(finished)
     assert (agent.offline, len(agent.replay)) == (False, 150)
     agent.data.replay.reward[:], agent.replay.reward[:] = -7.0, 7.0
     batch = agent._sample(3, np.random.default_rng(0))
@@ -205,7 +206,10 @@ def test_acting_learns_half_from_data_and_half_from_what_happens(finished):
             "has 2 observations and 1 actions, mujoco/Hopper-v4 ",
         ),
         (["DATA", "--data.passes", "0"], "data.passes is 0.0; expected more than 0"),
-        (["DATA", "--objective", "Clone"], "objective is 'Clone'; expected Return or ReturnAndCloning or Cloning"),
+        (
+            ["DATA", "--objective", "Clone"],
+            "objective is 'Clone'; expected MaximizeReturn or ReturnPlusBC or BehaviorCloning",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

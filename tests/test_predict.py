@@ -12,10 +12,10 @@ from toys import TINY
 
 import simbav2
 from simbav2 import Agent, CheckpointError, InputError, make_env
+from simbav2.checkpoint import manifest
+from simbav2.checkpoint.files import Sum
+from simbav2.checkpoint.manifest import Manifest
 from simbav2.envs.wrappers import episode_seed
-from simbav2.training import manifest
-from simbav2.training.files import Sum
-from simbav2.training.manifest import Manifest
 
 
 class Lever(gym.Env):

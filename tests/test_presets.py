@@ -1,16 +1,15 @@
-"""Systems and design changes: each changes what it says, and nothing else."""
+"""Methods and ablation changes: each changes what it says, and nothing else."""
 
 import jax
 import numpy as np
 import pytest
 from toys import TINY
 
-from simbav2 import presets
-from simbav2.config import override
+from simbav2.config import override, presets
 from simbav2.errors import InputError
 from simbav2.networks.build import build
 
-# The paper's design study (table 2): setting -> value after the change. Networks change alike in actor and critic.
+# The paper's ablation study (table 2): setting -> value after the change. Networks change alike in both.
 CHANGES = {
     "a": {"architecture.input.unit": False},
     "b": {"architecture.input": "Unshifted"},
@@ -28,20 +27,20 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("design", presets.DESIGNS)
-def test_a_design_changes_what_it_claims_and_nothing_else(design):
-    expected = {"design": design}
-    for name, value in CHANGES[design].items():
+@pytest.mark.parametrize("ablation", presets.ABLATIONS)
+def test_an_ablation_changes_what_it_claims_and_nothing_else(ablation):
+    expected = {"ablation": ablation}
+    for name, value in CHANGES[ablation].items():
         of_networks = name.startswith("architecture.")
         expected |= {f"{net}.{name}": value for net in ("actor", "critic")} if of_networks else {name: value}
-    changed = presets.difference(presets.preset("paper", design), presets.preset("paper"))
+    changed = presets.difference(presets.preset("paper", ablation), presets.preset("paper"))
     assert {name: after for name, (_, after) in changed.items()} == expected
 
 
-def outputs(design: str | None) -> tuple[np.ndarray, np.ndarray]:
+def outputs(ablation: str | None) -> tuple[np.ndarray, np.ndarray]:
     """The actor's and the critic's numbers at the start, on inputs of ordinary size."""
     config = override(
-        presets.preset("paper", design), {**TINY, "critic.members": 1, "critic.depth": 2, "actor.depth": 2}
+        presets.preset("paper", ablation), {**TINY, "critic.num_critics": 1, "critic.depth": 2, "actor.depth": 2}
     )
     networks = build(config, observation_size=5, action_size=2)
     actor, critic = networks.init(jax.random.PRNGKey(0))
@@ -53,32 +52,32 @@ def outputs(design: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.numerics
 @pytest.mark.parametrize(
-    ("design", "same"),
+    ("ablation", "same"),
     [
         ("j", True),
         ("l", False),
         *(pytest.param(*case, marks=pytest.mark.full) for case in (("k", True), ("m", True), ("c", False))),
     ],
 )
-def test_scalers_that_a_normalisation_follows_leave_the_function_alone(design, same):
-    before, after = outputs(None), outputs(design)
+def test_scalers_that_a_normalisation_follows_leave_the_function_alone(ablation, same):
+    before, after = outputs(None), outputs(ablation)
     for one, other in zip(before, after, strict=True):
         assert np.allclose(one, other, atol=1e-5) == same
 
 
-def test_a_design_is_refused_where_its_part_is_missing():
+def test_an_ablation_is_refused_where_its_part_is_missing():
     with pytest.raises(InputError, match=r"'e' .* does not apply to preset 'simba'.*Categorical"):
         presets.preset("simba", "e")
     with pytest.raises(InputError, match="does not apply to preset 'sac'"):
         presets.preset("sac", "a")
-    with pytest.raises(InputError, match="unknown design 'z'; designs are a, b"):
+    with pytest.raises(InputError, match="unknown ablation 'z'; ablations are a, b"):
         presets.preset("paper", "z")
 
 
-def test_a_design_keeps_the_rest_of_its_preset():
+def test_an_ablation_keeps_the_rest_of_its_preset():
     config = presets.preset("release", "j")
     assert config.critic.architecture.head_bias
-    assert (config.preset, config.design) == ("release", "j")
+    assert (config.preset, config.ablation) == ("release", "j")
 
 
 def test_simba_plus_is_simba_with_the_critic_rewards_and_learning_rate_of_simbav2():
@@ -93,5 +92,5 @@ def test_simba_plus_is_simba_with_the_critic_rewards_and_learning_rate_of_simbav
 
 @pytest.mark.parametrize("name", ["ddpg-simbav2", "ddpg-simba", "ddpg-mlp"])
 def test_ddpg_has_no_temperature(name):
-    config = override(presets.preset(name), {**TINY, "critic.members": 1})
+    config = override(presets.preset(name), {**TINY, "critic.num_critics": 1})
     assert build(config, 3, 2).temperature is None

@@ -8,8 +8,7 @@ import pytest
 import reference
 from test_learner import ACTIONS, OBSERVATIONS, TASK, batches
 
-from simbav2 import presets
-from simbav2.config import leaves, override
+from simbav2.config import leaves, override, presets
 from simbav2.learner import Learner
 from simbav2.types import Normalizer
 
@@ -45,10 +44,10 @@ def float64():
     [pytest.param(name, marks=() if name in EVERY_TIME else pytest.mark.full) for name in presets.PRESETS],
 )
 def test_tuned_update_is_the_plain_one(preset):
-    system = presets.preset(preset)
+    method = presets.preset(preset)
     # Rounding is a share of a step: all take steps of the paper's size, so that one tolerance serves.
-    rate = {"learning_rate.initial": 1e-4} if "learning_rate.initial" in leaves(system) else {}
-    config = override(system, SMALL | rate).resolve(TASK)
+    rate = {"learning_rate.initial": 1e-4} if "learning_rate.initial" in leaves(method) else {}
+    config = override(method, SMALL | rate).resolve(TASK)
     learner = Learner(config, OBSERVATIONS, ACTIONS)
     tuned = in_float64(learner.init(jax.random.PRNGKey(3)))
     temperature = None if tuned.log_temperature is None else tuned.log_temperature.params

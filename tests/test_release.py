@@ -13,7 +13,7 @@ import simbav2
 from simbav2 import CheckpointError, InputError, SimbaV2
 from simbav2.cli import main
 from simbav2.interop import from_release, messagepack
-from simbav2.statistics import Statistics
+from simbav2.normalization import RunningStatistics
 
 SAMPLE = Path(__file__).parents[2] / "shared" / "release_checkpoint"
 SIZES = (5, 1)
@@ -49,7 +49,7 @@ def test_actions_values_and_statistics_are_the_authors(agent, golden):
 
 def test_the_statistics_follow_the_authors_trace(agent, golden):
     """Step by step, with that code's early reset of the running return put in."""
-    statistics, discount = Statistics.start(SIZES[0], 1), float(golden["gamma"])
+    statistics, discount = RunningStatistics.start(SIZES[0], 1), float(golden["gamma"])
     for step, reward in enumerate(golden["trace_r"]):
         ended = golden["trace_te"][step] | golden["trace_tr"][step]
         returns = statistics.returns._replace(running=statistics.returns.running * ~ended)
@@ -72,7 +72,7 @@ def test_sizes_and_counts_are_read_from_the_arrays(agent):
     assert simbav2.interop.from_release is from_release
     config = agent.config
     assert (config.actor.width, config.actor.depth) == (16, 1)
-    assert (config.critic.width, config.critic.depth, config.critic.members) == (32, 2, 1)
+    assert (config.critic.width, config.critic.depth, config.critic.num_critics) == (32, 2, 1)
     assert config.value.atoms == 101
     assert (agent.updates, agent.decisions) == (25, 300)
     assert int(agent.state.actor.optimizer.count) == int(agent.state.log_temperature.optimizer.count) == 25
@@ -121,7 +121,7 @@ def test_two_critics(copy, agent, golden):
     put(copy, "critic", packed({**critic, "params": pair, "opt_state": [{**adam, **moments}, *rest]}))
     put(copy, "target_critic", packed({**target, "params": pair}))
     two = from_release(copy, *SIZES)
-    assert two.config.critic.members == 2
+    assert two.config.critic.num_critics == 2
     expected = np.stack([golden["q"], golden["target_q"]])
     np.testing.assert_allclose(two.q_values(golden["obs"], golden["act"]), expected, **near)
 
@@ -241,7 +241,7 @@ def test_the_command_leaves_an_agent_to_evaluate_and_export(tmp_path, capsys):
     out = str(tmp_path / "agent")
     sizes = ["--observation-size", "5", "--action-size", "1", "--task", "dmc/cartpole-swingup"]
     assert main(["import-release", str(SAMPLE / "ckpt"), *sizes, "--out", out, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["critic"] == {"width": 32, "depth": 2, "members": 1}
+    assert json.loads(capsys.readouterr().out)["critic"] == {"width": 32, "depth": 2, "num_critics": 1}
     assert main(["evaluate", out, "--episodes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["episodes"][0]["length"] == 500
     assert main(["export", out, "--format", "numpy", "--out", str(tmp_path / "policy.npz")]) == 0

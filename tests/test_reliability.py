@@ -18,9 +18,10 @@ from mutations import digest, env, honest_run
 from short_runs import ARGUMENTS, SETTINGS, TASK, results, start
 
 from simbav2 import CheckpointError, Failure, InputError, SimbaV2
+from simbav2.checkpoint import lock, manifest, rotation
+from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.cli import main
-from simbav2.training import history, lock, manifest, run
-from simbav2.training.history import History
+from simbav2.training import run
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -72,11 +73,11 @@ def faults():
 
 def identity(folder) -> str:
     """Of the newest checkpoint that verifies, replay files included; by its sums, which are of all its bytes."""
-    for path in history.checkpoints(folder):
+    for path in rotation.checkpoints(folder):
         try:
-            found = manifest.verify(path, history.checkpoint.AGENT)
+            found = manifest.verify(path, rotation.checkpoint.AGENT)
             for segment in found.replay:
-                history.checkpoint.check(folder / "replay" / segment.name, segment.sum)
+                rotation.checkpoint.check(folder / "replay" / segment.name, segment.sum)
         except CheckpointError:
             continue
         return json.dumps([found.files, found.replay])
@@ -86,14 +87,14 @@ def identity(folder) -> str:
 def test_a_kill_at_any_call_of_the_writing_leaves_a_loadable_run(faults, tmp_path, monkeypatch):
     settings = {"schedule.keep": 2, "env_steps": 1_000, "replay.capacity": 250}  # old replay files go, too
     origin = honest_run(tmp_path / "origin", **settings)
-    agent, loop, replay = history.load_run(origin, env)
+    agent, loop, replay = rotation.load_run(origin, env)
     before = identity(origin)
     # 60 steps on, from the checkpoint at 1,000.
     for _ in range(60):
         loop.step()
 
     def save(folder) -> None:
-        History(folder, agent.config.schedule, replay, saved=1_000).save(agent, loop)
+        CheckpointRotation(folder, agent.config.schedule, replay, saved=1_000).save(agent, loop)
 
     shutil.copytree(origin, tmp_path / "whole")
     save(tmp_path / "whole")
@@ -101,7 +102,7 @@ def test_a_kill_at_any_call_of_the_writing_leaves_a_loadable_run(faults, tmp_pat
     files = {path.name for path in (tmp_path / "whole").glob("*/*")}
     assert before != after
     monkeypatch.setattr(os, "fsync", faults.fsync)
-    monkeypatch.setattr("simbav2.training.files.open", faults.open, raising=False)
+    monkeypatch.setattr("simbav2.checkpoint.files.open", faults.open, raising=False)
     seen, fatal = [], 0
     while True:
         fatal += 1
@@ -133,7 +134,7 @@ def test_sigkill_costs_only_the_steps_since_the_last_checkpoint(finished, tmp_pa
     folder = tmp_path / "run"
     process = start(folder)
     deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None and not history.checkpoints(folder):
+    while time.monotonic() < deadline and process.poll() is None and not rotation.checkpoints(folder):
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
@@ -171,7 +172,7 @@ def test_episodes_that_ended_since_the_last_log_are_not_forgotten(tmp_path):
     folder = tmp_path / "run"
     run.start(SimbaV2(TASK, seed=1, **{**SETTINGS, "schedule.checkpoint_every": 450}), folder)
     rows = (folder / "progress.csv").read_text().splitlines()
-    for path in history.checkpoints(folder):
+    for path in rotation.checkpoints(folder):
         if int(path.name) != 1_350:
             shutil.rmtree(path)
     run.resume(folder)
@@ -216,31 +217,31 @@ def test_what_a_process_left_before_its_first_file_is_no_obstacle(tmp_path):
     (folder / lock.NAME).write_text("process 1 on elsewhere")
     (folder / ".config.json.tmp").write_text("{")
     honest_run(folder)
-    assert history.checkpoints(folder)
+    assert rotation.checkpoints(folder)
 
 
 def test_keep(tmp_path):
     folder = honest_run(tmp_path / "run", **{"schedule.keep": 3})
-    assert [int(path.name) for path in history.checkpoints(folder)] == [500, 400, 300]
+    assert [int(path.name) for path in rotation.checkpoints(folder)] == [500, 400, 300]
     assert main(["train", TASK, *ARGUMENTS, "--keep", "0"]) == 2
 
 
 def test_minutes_bring_checkpoints_too(tmp_path):
     given = {"schedule.checkpoint_every": 10**6, "schedule.checkpoint_minutes": 1e-9, "schedule.keep": 1_000}
     folder = honest_run(tmp_path / "run", **given, env_steps=50)
-    assert len(history.checkpoints(folder)) == 50
+    assert len(rotation.checkpoints(folder)) == 50
     off = honest_run(tmp_path / "off", **{**given, "schedule.checkpoint_minutes": 0}, env_steps=50)
-    assert [int(path.name) for path in history.checkpoints(off)] == [50]  # the end of the run
+    assert [int(path.name) for path in rotation.checkpoints(off)] == [50]  # the end of the run
 
 
 def test_a_checkpoint_writes_only_what_is_new(tmp_path):
     folder = honest_run(tmp_path / "run", **{"schedule.keep": 3, "replay.capacity": 220})
-    newest = history.checkpoints(folder)[0]
+    newest = rotation.checkpoints(folder)[0]
     spans = [(segment.first, segment.last) for segment in manifest.read(newest).replay]
     # The ring holds steps 280 to 499; the last of them is with the checkpoint.
     assert spans == [(199, 299), (299, 399), (399, 499)]
     names = {path.name for path in (folder / "replay").iterdir()}
-    assert names == {s.name for path in history.checkpoints(folder) for s in manifest.read(path).replay}
+    assert names == {s.name for path in rotation.checkpoints(folder) for s in manifest.read(path).replay}
 
 
 # Two at once, and no room. -----------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def test_a_checkpoint_writes_only_what_is_new(tmp_path):
 def test_the_second_process_on_a_run_is_refused(tmp_path):
     folder = honest_run(tmp_path / "run")
     code = (
-        "import pathlib, sys; from simbav2.training.lock import hold\n"
+        "import pathlib, sys; from simbav2.checkpoint.lock import hold\n"
         "with hold(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
@@ -276,7 +277,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_costs_nothing_saved(finished, 
     folder = tmp_path / "run"
     run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, stop_after=800)
     before = identity(folder)
-    learner = (history.checkpoints(folder)[0] / "learner.safetensors").stat().st_size
+    learner = (rotation.checkpoints(folder)[0] / "learner.safetensors").stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (learner - 1, limits[1]))
     try:

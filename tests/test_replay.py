@@ -81,7 +81,9 @@ def test_the_ring_forgets_the_oldest_and_reuses_its_slots():
     replay = filled(capacity=3)
     assert len(replay) == 3
     assert table(replay) == {11: (16.0, 0.5, 12), 12: (32.0, 0.5, 13), 20: (64.0, 0.5, 21)}
-    assert len(replay.finals.rows) - len(replay.finals.free) == 2  # nobody's, and the final observation 13
+    assert (
+        len(replay.terminal_observations.rows) - len(replay.terminal_observations.free) == 2
+    )  # nobody's, and the final observation 13
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -160,11 +162,11 @@ def test_parts_there_and_back(num_envs, steps):
         add(replay, rng)
         if count % 9 == 0 or count == steps:
             done = parts[-1][1] if parts else 0
-            parts.append((done, count, replay.part(done, count)))
+            parts.append((done, count, replay.export_rows(done, count)))
     again.added = replay.added
     for first, last, part in parts:
         if last > again.oldest:
-            again.put(first, part)
+            again.import_rows(first, part)
     again.head[:] = replay.head
     for later in range(60):
         for one, two in zip(
@@ -176,21 +178,21 @@ def test_parts_there_and_back(num_envs, steps):
 
 
 def test_a_part_with_ends_out_of_order_is_refused():
-    part = filled().part(0, 7)
+    part = filled().export_rows(0, 7)
     for ended in ([5, 2], [-1, 2], [2, 7], [2, 2]):
         replay = Replay(100, 1, 1)
         replay.added = 7
         with pytest.raises(ValueError, match="out of order"):
-            replay.put(0, {**part, "ended": np.array(ended)})
+            replay.import_rows(0, {**part, "ended": np.array(ended)})
 
 
 def test_dropped_steps_out_of_order_or_at_an_episodes_end_are_refused():
-    part = filled().part(0, 7)  # episodes end in rows 2 and 5
+    part = filled().export_rows(0, 7)  # episodes end in rows 2 and 5
     for dropped, message in (([4, 3], "out of order"), ([7], "out of order"), ([3, 5], "ends an episode")):
         replay = Replay(100, 1, 1)
         replay.added = 7
         with pytest.raises(ValueError, match=message):
-            replay.put(0, {**part, "dropped": np.array(dropped)})
+            replay.import_rows(0, {**part, "dropped": np.array(dropped)})
 
 
 def with_dropped_steps(capacity=100, n_step=1) -> Replay:
@@ -250,8 +252,8 @@ def test_a_replay_of_dropped_steps_alone_has_nothing_to_sample():
 
 
 def test_parts_without_dropped_steps_are_written_as_before():
-    assert "dropped" not in filled().part(0, 7)
-    np.testing.assert_array_equal(with_dropped_steps().part(1, 6)["dropped"], [1, 2])
+    assert "dropped" not in filled().export_rows(0, 7)
+    np.testing.assert_array_equal(with_dropped_steps().export_rows(1, 6)["dropped"], [1, 2])
 
 
 def test_recent_actions_in_order():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simbav2.config import RewardScaling
-from simbav2.statistics import Moments, Returns, Statistics
+from simbav2.normalization import Moments, ReturnStatistics, RunningStatistics
 
 pytestmark = pytest.mark.numerics
 
@@ -39,7 +39,7 @@ def test_moments_do_not_drift_after_a_million_samples():
 
 
 def test_return_by_hand_and_reset_at_the_end():
-    returns = Returns.start(1)
+    returns = ReturnStatistics.start(1)
     seen = []
     for reward, ended in ((1.0, False), (2.0, True), (-3.0, False)):
         running = 0.5 * returns.running[0] + reward
@@ -68,7 +68,7 @@ REWARDS = {
 def test_scaled_returns_stay_inside_the_support(kind):
     rng = np.random.default_rng(0)
     discount, scaling = 0.99, RewardScaling()
-    returns, rewards = Returns.start(1), []
+    returns, rewards = ReturnStatistics.start(1), []
     for t in range(2_000):
         reward = REWARDS[kind](rng, t)
         rewards.append(reward)
@@ -84,7 +84,7 @@ def test_scaled_returns_stay_inside_the_support(kind):
 
 def test_normalizer_centres_and_scales():
     data = np.random.default_rng(1).normal(100.0, 0.1, (5_000, 3)).astype(np.float32)
-    statistics = Statistics.start(3, 1)
+    statistics = RunningStatistics.start(3, 1)
     for row in data:
         statistics = statistics.with_observation(row[None])
     normalized = statistics.normalizer(RewardScaling()).observation(data)

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from simbav2.sweep.display import Board
-from simbav2.sweep.plan import read_plan
+from simbav2.experiments.sweep.display import SweepTable
+from simbav2.experiments.sweep.plan import read_plan
 
 
 def begin(folder) -> None:
@@ -16,7 +16,7 @@ def begin(folder) -> None:
 
 def test_plain_output_has_a_line_for_every_change(tmp_path):
     plan, console = read_plan("smoke"), Console(file=io.StringIO(), width=40)
-    with Board(plan, tmp_path, console) as board:
+    with SweepTable(plan, tmp_path, console) as board:
         board.refresh()
         begin(tmp_path / plan.runs[3].name)
         board.refresh()
@@ -33,7 +33,7 @@ def test_a_terminal_shows_a_table_with_what_matters_first(tmp_path):
     begin(tmp_path / plan.runs[11].name)
     (tmp_path / plan.runs[11].name / "failure.json").write_text('{"error": "no more \\u001b[31mpaint"}')
     console = Console(file=io.StringIO(), force_terminal=True, width=120, height=10, color_system=None)
-    with Board(plan, tmp_path, console):
+    with SweepTable(plan, tmp_path, console):
         pass
     shown = console.file.getvalue().split("smoke: 1 failed, 11 waiting")[-1]
     first = next(line for line in shown.splitlines() if "seed" in line)

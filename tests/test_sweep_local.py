@@ -13,12 +13,13 @@ from short_runs import results
 from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
 
 from simbav2 import SimbaV2, cli
-from simbav2.sweep import attempt, local
-from simbav2.sweep.estimate import estimate
-from simbav2.sweep.local import Machine
-from simbav2.sweep.plan import read_plan
-from simbav2.sweep.process import Share
-from simbav2.training import lock, run
+from simbav2.checkpoint import lock
+from simbav2.experiments.sweep import attempt, local
+from simbav2.experiments.sweep.estimate import estimate
+from simbav2.experiments.sweep.local import Machine
+from simbav2.experiments.sweep.plan import read_plan
+from simbav2.experiments.sweep.process import Share
+from simbav2.training import run
 
 
 def test_a_stopped_or_killed_sweep_finishes_with_the_same_results(tmp_path):
@@ -65,7 +66,7 @@ def stubs(monkeypatch):
         return subprocess.Popen([sys.executable, stub_worker.__file__, *words], stdout=output, text=True)
 
     monkeypatch.setattr(attempt, "start", start)
-    monkeypatch.setattr("simbav2.analysis.report.report", lambda folders, out: (out, (), None))
+    monkeypatch.setattr("simbav2.experiments.report.report.report", lambda folders, out: (out, (), None))
 
 
 def test_an_impossible_run_is_named_and_the_others_finish(tmp_path, capsys, stubs):

@@ -11,12 +11,13 @@ import pytest
 from sweep_plan import SETTINGS, write
 
 from simbav2 import SimbaV2, cli
-from simbav2.analysis.runs import read_runs
-from simbav2.sweep import log
-from simbav2.sweep.estimate import estimate, pace
-from simbav2.sweep.plan import named_plans, read_plan
-from simbav2.sweep.status import look, told
-from simbav2.training import lock, run
+from simbav2.checkpoint import lock
+from simbav2.experiments.report.runs import read_runs
+from simbav2.experiments.sweep import log
+from simbav2.experiments.sweep.estimate import estimate, pace
+from simbav2.experiments.sweep.plan import named_plans, read_plan
+from simbav2.experiments.sweep.status import look, told
+from simbav2.training import run
 
 # What plans ask for. -----------------------------------------------------------------------------------------
 
@@ -26,11 +27,11 @@ from simbav2.training import lock, run
     [
         ("smoke", 3 * 2 * 2),
         ("paper-online", 57 * 10),
-        ("paper-design", 57 * 14 * 3),
+        ("paper-ablation", 57 * 14 * 3),
         ("paper-width", (2 * 12 + 7) * 4 * 5),
         ("paper-depth", 2 * 12 * 4 * 5),
         ("paper-utd", (2 * 12 * 2 + 7) * 4 * 5),
-        # Of 31 systems on tasks, the default (width 512, depth 2, two updates) is in two or three of the plans.
+        # Of 31 methods on tasks, the default (width 512, depth 2, two updates) is in two or three of the plans.
         ("paper-scaling", 620 + 480 + 1100 - 5 * (2 * 12 * 2 + 7)),
         ("paper-ddpg", 3 * 12 * 5),
         ("paper-offline", 9 * 10),
@@ -85,7 +86,7 @@ def test_grids_parts_and_designs_multiply(tmp_path):
         [grid]
         critic.width = [16, 32]
         [[part]]
-        designs = ["none", "e"]
+        ablations = ["none", "e"]
         [[part]]
         tasks = ["dmc/walker-walk"]
         grid.updates_per_decision = [1, 2]  # of which 2 is the preset's: these runs the parts share
@@ -95,8 +96,8 @@ def test_grids_parts_and_designs_multiply(tmp_path):
     first = runs[0]
     assert first.title == "dmc/walker-walk · paper · critic.width 16 · seed 3"
     assert (first.config.critic.width, first.config.critic.depth, first.config.seed) == (16, 1, 3)
-    assert first.config.critic.members == 1
-    assert {each.config.design for each in runs} == {None, "e"}
+    assert first.config.critic.num_critics == 1
+    assert {each.config.ablation for each in runs} == {None, "e"}
 
 
 def test_a_data_set_is_learned_from_to_where_its_data_leads(tmp_path):
@@ -134,8 +135,8 @@ def test_a_changed_plan_keeps_what_it_has(tmp_path):
         ('tasks = ["dmc-eazy"]', "did you mean 'dmc-easy'?"),
         ('tasks = ["Pendulum-v7"]', "did you mean 'Pendulum-v1'?"),
         ('tasks = ["dmc-hard"]\npresets = ["papper"]', "did you mean 'paper'?"),
-        ('tasks = ["dmc-hard"]\ndesigns = ["z"]', "unknown design 'z'"),
-        ('tasks = ["dmc-hard"]\npresets = ["sac"]\ndesigns = ["a"]', "does not apply to preset 'sac'"),
+        ('tasks = ["dmc-hard"]\nablations = ["z"]', "unknown ablation 'z'"),
+        ('tasks = ["dmc-hard"]\npresets = ["sac"]\nablations = ["a"]', "does not apply to preset 'sac'"),
         ('tasks = ["dmc-hard"]\nseeds = ["0"]', "seeds is ['0']"),
         ('tasks = ["dmc-hard"]\nseeds = 0', "seeds is 0"),
         ('tasks = ["dmc-hard"]\nstop_after = "1M"', "stop_after is '1M'"),
@@ -281,7 +282,7 @@ def test_asking_who_holds_a_run_keeps_nobody_out(tmp_path):
     asking = subprocess.Popen([
         sys.executable,
         "-c",
-        f"from pathlib import Path; from simbav2.training import lock; run = Path({str(tmp_path)!r})\n"
+        f"from pathlib import Path; from simbav2.checkpoint import lock; run = Path({str(tmp_path)!r})\n"
         "(run / lock.NAME).touch(); print(flush=True)\nwhile True: lock.holder(run)",
     ], stdout=subprocess.PIPE)  # fmt: skip
     try:

@@ -9,8 +9,8 @@ import pytest
 import ray_nodes
 from sweep_plan import endings, finish, outcomes, start, wait, write
 
-from simbav2.sweep.plan import read_plan
-from simbav2.training import lock
+from simbav2.checkpoint import lock
+from simbav2.experiments.sweep.plan import read_plan
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
 RUNS = 4

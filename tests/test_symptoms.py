@@ -7,8 +7,8 @@ from toys import TINY, Chain
 
 from simbav2 import SimbaV2
 from simbav2.training import run
-from simbav2.training.evaluate import Played
-from simbav2.training.symptoms import HISTORY, SYMPTOMS, Watch, diagnose, signs_of_evaluation
+from simbav2.training.evaluate import EvaluationEpisode
+from simbav2.training.health import HISTORY, SYMPTOMS, HealthMonitor, diagnose, signs_of_evaluation
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -36,7 +36,7 @@ SICK = {
 
 
 def told(*signs: dict[str, float]) -> list[str]:
-    watch = Watch()
+    watch = HealthMonitor()
     return [warning.name for one in signs for warning in watch.see(one)]
 
 
@@ -50,7 +50,7 @@ def test_every_symptom_has_a_case():
 
 @pytest.mark.parametrize("name", SICK)
 def test_a_symptom_is_told_once_with_what_to_try(name):
-    watch = Watch()
+    watch = HealthMonitor()
     for _ in range(20):
         watch.see(HEALTHY)
     warnings = [warning for _ in range(20) for warning in watch.see(HEALTHY | SICK[name])]
@@ -68,7 +68,10 @@ def test_rewards_that_never_come_are_told():
 
 
 def test_the_signs_of_an_evaluation_are_means_over_its_episodes():
-    episodes = [Played(9, 5, None, discounted=4.0, q=1.0), Played(9, 5, None, discounted=8.0, q=3.0)]
+    episodes = [
+        EvaluationEpisode(9, 5, None, discounted=4.0, q=1.0),
+        EvaluationEpisode(9, 5, None, discounted=8.0, q=3.0),
+    ]
     assert signs_of_evaluation(episodes) == {"evaluation/q": 2.0, "evaluation/discounted_return": 6.0}
 
 
@@ -90,5 +93,5 @@ def test_a_run_writes_its_warnings_and_resumes_with_them(tmp_path):
     lines = (tmp_path / "run" / "warnings.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == summary["warnings"]
     # A trained agent shows the same without the run's history.
-    played = [Played(0, 4, None, discounted=0.0, q=0.0)]
+    played = [EvaluationEpisode(0, 4, None, discounted=0.0, q=0.0)]
     assert [warning.name for warning in diagnose(agent, played, [])] == ["statistics not moving"]

@@ -13,7 +13,7 @@ from short_runs import SETTINGS, TASK, results, rows
 from simbav2 import Callback, SimbaV2
 from simbav2.cli import main, runs
 from simbav2.errors import InputError
-from simbav2.training import run, tracking
+from simbav2.training import run, trackers
 
 Curves = dict[str, dict[int, float]]
 pytestmark = pytest.mark.usefixtures("empty_reports")
@@ -30,8 +30,8 @@ class Crash(Callback):
 def tracked(folder, name: str) -> None:
     """The run that `finished` is, crashed and resumed, and watched."""
     with pytest.raises(ArithmeticError):
-        run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, callbacks=[*tracking.trackers([name]), Crash()])
-    assert run.resume(folder, callbacks=tracking.trackers([name]))["env_steps"] == 1_600
+        run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, callbacks=[*trackers.trackers([name]), Crash()])
+    assert run.resume(folder, callbacks=trackers.trackers([name]))["env_steps"] == 1_600
 
 
 def own_curves(folder) -> Curves:
@@ -131,7 +131,7 @@ def test_weights_and_biases_gets_one_run_offline(tmp_path, monkeypatch):
     assert_same(curves, own_curves(folder))
 
 
-@pytest.mark.parametrize("name", tracking.SERVICES)
+@pytest.mark.parametrize("name", trackers.SERVICES)
 def test_a_missing_package_is_one_line(name, monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, {"tensorboard": "tensorboardX"}.get(name, name), None)
     assert main(["resume", str(tmp_path / "run"), "--track", name]) == 2
@@ -141,14 +141,14 @@ def test_a_missing_package_is_one_line(name, monkeypatch, capsys, tmp_path):
 
 
 def test_commands_know_the_services_and_refuse_others(capsys):
-    assert tuple(tracking.SERVICES) == runs.SERVICES
+    assert tuple(trackers.SERVICES) == runs.SERVICES
     for command in (["train", "Pendulum-v1"], ["resume", "run"], ["offline", "data.hdf5"]):
         assert main([*command, "--track", "tensorboards"]) == 2
         assert "tensorboard" in capsys.readouterr().err
 
 
 def test_an_agent_without_a_run_is_not_tracked():
-    for service in tracking.SERVICES.values():
+    for service in trackers.SERVICES.values():
         tracker = service.__new__(service)
         with pytest.raises(InputError, match="runs with a folder"):
             tracker.on_start(None, None)

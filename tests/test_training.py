@@ -33,7 +33,7 @@ def test_the_run_folder_is_complete(finished):
     }
     assert (summary["task"], summary["seed"], summary["env_steps"]) == (TASK, 1, 1_600)
     config = json.loads((finished / "config.json").read_text())
-    assert config["critic"]["members"] == 2
+    assert config["critic"]["num_critics"] == 2
     assert config["settings"]["critic.width"] == 16
     assert config["versions"]["mujoco"]
     assert [row["env_step"] for row in rows(finished / "progress.csv")] == ["400", "800", "1200", "1600"]

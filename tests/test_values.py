@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simbav2.config import Categorical
-from simbav2.networks.values import Ahead, CategoricalValue
+from simbav2.networks.critics import Bootstrap, CategoricalValue
 
 pytestmark = pytest.mark.numerics
 
@@ -33,13 +33,13 @@ def test_mass_is_shared_by_the_two_nearest_atoms(position, expected):
 def test_target_shifts_and_shrinks_the_atoms():
     # All mass at atom 1 (z = 1): 0.5 + 0.5 * (1 + 0.2) = 1.1, so 0.9 stays on 1 and 0.1 goes to 2.
     logits = jnp.array([[-50.0, 50.0, -50.0]])
-    target = three.target(Ahead(logits, jnp.array([0.5]), jnp.array([0.5]), jnp.array([0.2])))
+    target = three.target(Bootstrap(logits, jnp.array([0.5]), jnp.array([0.5]), jnp.array([0.2])))
     np.testing.assert_allclose(target, [[0.0, 0.9, 0.1]], atol=1e-6)
 
 
 def test_a_discount_of_zero_leaves_the_reward_alone():
     logits = jax.random.normal(jax.random.PRNGKey(0), (1, 3))
-    target = three.target(Ahead(logits, jnp.array([1.5]), jnp.array([0.0]), jnp.array([9.0])))
+    target = three.target(Bootstrap(logits, jnp.array([1.5]), jnp.array([0.0]), jnp.array([9.0])))
     np.testing.assert_allclose(target, [[0.0, 0.5, 0.5]], atol=1e-6)
 
 
@@ -48,7 +48,7 @@ def test_target_mass_sums_to_one_and_keeps_its_mean():
     logits = rng.normal(size=(500, 101)).astype(np.float32)
     reward = rng.normal(size=500).astype(np.float32) * 3
     discount = rng.uniform(0, 1, 500).astype(np.float32)
-    target = full.target(Ahead(logits, reward, discount, np.zeros(500, np.float32)))
+    target = full.target(Bootstrap(logits, reward, discount, np.zeros(500, np.float32)))
     np.testing.assert_allclose(target.sum(axis=-1), 1.0, atol=1e-5)
     positions = np.clip(reward[:, None] + discount[:, None] * full.atoms, -5, 5)
     mean = (np.asarray(jax.nn.softmax(logits)) * positions).sum(axis=-1)

@@ -21,23 +21,23 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from simbav2 import diagnostics, presets
-from simbav2.config import UPDATES_PER_DISPATCH, Config, Schedule, override
+from simbav2 import diagnostics
+from simbav2.config import UPDATES_PER_DISPATCH, Config, Schedule, override, presets
 from simbav2.envs.make import CUSTOM, make_another
 from simbav2.envs.spaces import Spaces
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
 from simbav2.errors import InputError, printable
 from simbav2.learner import Learner, LearnerState
+from simbav2.normalization import RunningStatistics
 from simbav2.replay import Replay
-from simbav2.statistics import Statistics
 from simbav2.types import Normalizer, Transition
 
 if TYPE_CHECKING:
-    from simbav2.datasets.recorded import Recorded
+    from simbav2.datasets.dataset import Dataset
     from simbav2.training.callbacks import Callback
     from simbav2.training.evaluate import Evaluation
-    from simbav2.training.online import Loop
+    from simbav2.training.trainer import Loop
 
 log = logging.getLogger("simbav2")
 _WARMUP, _REPLAY, _EVALUATION, _MEASURES = 1, 2, 3, 4
@@ -62,8 +62,8 @@ class Agent:
 
     `env` is a task id (`dmc/walker-walk`), a Gymnasium id, an environment, a vector environment or a callable
     that makes either. Observations and actions are those of its spaces; a task id has flat observations and
-    actions in [-1, 1], as `make_env` gives them. `design` is a change of the paper's design study to make to the
-    preset (`simbav2 presets` lists both). Settings are given by their dotted names: `**{"critic.width": 128}`.
+    actions in [-1, 1], as `make_env` gives them. `ablation` is a change of the paper's ablation study, made to
+    the preset (`simbav2 presets` lists both). Settings are given by their dotted names: `**{"critic.width": 128}`.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Agent:
         env: Any,
         seed: int = 0,
         preset: str = presets.DEFAULT,
-        design: str | None = None,
+        ablation: str | None = None,
         **settings: Any,
     ) -> None:
-        config = override(presets.preset(preset, design), {"seed": seed, **settings})
+        config = override(presets.preset(preset, ablation), {"seed": seed, **settings})
         if config.imitates:
             raise InputError(
                 f"objective {type(config.objective).__name__} of preset {preset!r} needs recorded data; use "
@@ -93,18 +93,18 @@ class Agent:
         key = jax.random.PRNGKey(config.seed)
         self._act_key, learn_key = np.asarray(jax.random.split(key))
         self.state: LearnerState = self.learner.init(learn_key)
-        self.statistics = Statistics.start(task.observation_size, config.num_envs)
+        self.statistics = RunningStatistics.start(task.observation_size, config.num_envs)
         self.decisions = 0
         self.updates = 0  # those of the state, counted here as well: reading it there would wait for the device
         self.warmup_rng = np.random.default_rng([config.seed, _WARMUP])
         self.replay_rng = np.random.default_rng([config.seed, _REPLAY])
         self._replay: Replay | None = None
-        self._data: Recorded | None = None
+        self._data: Dataset | None = None
         self._envs = envs
         self.known_spaces = envs.spaces if envs is not None else None
         self._open_ended = False  # True: the first call of `learn` says how many steps the schedules are for
         self._loop: Loop | None = None
-        self._normalizer: tuple[Statistics, Normalizer] | None = None  # of which statistics
+        self._normalizer: tuple[RunningStatistics, Normalizer] | None = None  # of which statistics
         self._predictions = 0  # random ones
 
     def _configure(self, config: Config) -> None:
@@ -115,7 +115,7 @@ class Agent:
 
     @classmethod
     def from_config(
-        cls, config: Config, task: Task, source: Any, envs: Envs | None = None, data: Recorded | None = None
+        cls, config: Config, task: Task, source: Any, envs: Envs | None = None, data: Dataset | None = None
     ) -> Agent:
         """An agent for a resolved config; environments and data are made when first needed, where not given."""
         agent = cls.__new__(cls)
@@ -142,7 +142,7 @@ class Agent:
         Progress goes to the logger `simbav2`, every `schedule.log_every` steps; `progress=False` leaves it out.
         """
         from simbav2.training import learning
-        from simbav2.training.online import Loop
+        from simbav2.training.trainer import Loop
 
         if env_steps < 1:
             raise InputError(f"env_steps is {env_steps}; expected at least 1")
@@ -235,16 +235,16 @@ class Agent:
 
     def save(self, folder: str | Path) -> None:
         """Write networks, optimisers and statistics (not the replay) to a new folder, all or nothing."""
-        from simbav2.training import checkpoint
+        from simbav2.checkpoint import checkpoint
 
         checkpoint.save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, env: Any = None) -> Agent:
         """An agent from what `save` or a run wrote; `env` where it is to go on in another environment."""
-        from simbav2.training import history
+        from simbav2.checkpoint import rotation
 
-        return history.load(Path(folder), env)
+        return rotation.load(Path(folder), env)
 
     # What the training loop calls. -------------------------------------------------------------------------
 
@@ -327,16 +327,16 @@ class Agent:
         return self._replay
 
     @property
-    def data(self) -> Recorded:
+    def data(self) -> Dataset:
         """The recorded experience that the config names, read when first needed."""
         if self._data is None:
-            from simbav2.datasets import recorded
+            from simbav2.datasets import dataset
 
             assert self.config.discount is not None
-            self._data = recorded.load(self.config.data, self.config.discount, self.config.replay.n_step)
+            self._data = dataset.load(self.config.data, self.config.discount, self.config.replay.n_step)
         return self._data
 
-    def study(self) -> None:
+    def fit(self) -> None:
         """Take the statistics of the recorded experience as one's own."""
         self.statistics = self.data.statistics(self.config.num_envs)
 
@@ -351,7 +351,7 @@ class Agent:
         return self.decisions < self.config.warmup_decisions
 
     @property
-    def gathering(self) -> bool:
+    def prefilling(self) -> bool:
         """Before there is enough to learn from: an agent loaded without its experience starts with none."""
         enough = min(self.config.warmup_decisions, self.config.replay.capacity)
         return self.warming_up or self.replay.held < enough or not len(self.replay)
@@ -396,7 +396,7 @@ class Agent:
 
         Of episodes before, in the replay or in loaded statistics, nothing carries over.
         """
-        self.replay.cut()
+        self.replay.truncate_episode()
         returns = self.statistics.returns
         self.statistics = self.statistics._replace(
             returns=returns._replace(running=np.zeros_like(returns.running))
@@ -415,8 +415,8 @@ class Agent:
 
         Their metrics stay on the device.
         """
-        updates, every = (UPDATES_PER_DISPATCH, 1) if self.offline else self.config.rhythm
-        if not self.offline and (self.gathering or self.decisions // self.config.num_envs % every):
+        updates, every = (UPDATES_PER_DISPATCH, 1) if self.offline else self.config.update_schedule
+        if not self.offline and (self.prefilling or self.decisions // self.config.num_envs % every):
             return None
         if self._resets(self.updates + updates) > self._resets(self.updates):
             self.state = self.learner.reset(self.state)
@@ -453,7 +453,7 @@ class Agent:
         """A reset comes before the first dispatch that begins at or after a multiple of `reset_every`."""
         config = self.config
         period = config.reset_every
-        in_one_dispatch = UPDATES_PER_DISPATCH if updates <= config.offline_updates else config.rhythm[0]
+        in_one_dispatch = UPDATES_PER_DISPATCH if updates <= config.offline_updates else config.update_schedule[0]
         return max(0, updates - in_one_dispatch) // period if period else 0
 
 

@@ -18,7 +18,7 @@ from simbav2.config import Config
 from simbav2.learner import Learner, LearnerState
 from simbav2.networks import probe
 from simbav2.networks.build import build
-from simbav2.networks.spherical import columns
+from simbav2.networks.sphere import columns
 from simbav2.types import Array, Normalizer, Params, Transition
 
 GROUPS = ("encoder", "predictor")
@@ -32,9 +32,9 @@ def measures(learner: Learner, state: LearnerState, normalizer: Normalizer, raw:
     actor_gradient, _ = jax.grad(losses.actor_loss, argnums=1, has_aux=True)(
         networks, actor, critic, state.temperature, batch, actor_key, *learner.objective(state.updates)
     )
-    ahead = losses.look_ahead(networks, actor, state.target, state.temperature, batch, target_key)
+    bootstrap = losses.bootstrap_target(networks, actor, state.target, state.temperature, batch, target_key)
     critic_gradient = jax.grad(losses.critic_loss, argnums=1)(
-        networks, critic, networks.value.target(ahead), batch
+        networks, critic, networks.value.target(bootstrap), batch
     )
 
     seen_in_actor = probe.look(networks.policy, actor, batch.observation)
@@ -51,7 +51,7 @@ def measures(learner: Learner, state: LearnerState, normalizer: Normalizer, raw:
         **_named("critic", norms(_numbered(critic), _numbered(critic_gradient), features)),
         "actor/dead_units": probe.dead(seen_in_actor.units),
         "critic/dead_units": probe.dead([units for seen in seen_in_critics for units in seen.units]),
-        **networks.value.watch(ahead),
+        **networks.value.watch(bootstrap),
     }
     spherical = columns((actor, critic))
     if spherical:

@@ -17,11 +17,11 @@ import optax
 from simbav2 import backend, losses  # noqa: F401  (`backend` sets XLA up)
 from simbav2.config import Config, Constant, HardTarget, LinearDecay, Objective, SoftTarget
 from simbav2.networks.build import Networks, build
-from simbav2.networks.spherical import project
+from simbav2.networks.sphere import project
 from simbav2.types import Array, Normalizer, Params, Transition
 
 
-class Trained(NamedTuple):
+class TrainState(NamedTuple):
     """Parameters and the state of their optimiser."""
 
     params: Params
@@ -29,10 +29,10 @@ class Trained(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    actor: Trained
-    critic: Trained
+    actor: TrainState
+    critic: TrainState
     target: Params  # an average of projected critics, itself not projected
-    log_temperature: Trained | None  # None where the policy has no entropy
+    log_temperature: TrainState | None  # None where the policy has no entropy
     updates: Array  # scalar int32
     key: Array
 
@@ -45,17 +45,17 @@ _B1, _B2, _EPSILON = 0.9, 0.999, 1e-8
 ADAM = optax.scale_by_adam(_B1, _B2, _EPSILON)
 
 
-def _start(params: Params) -> Trained:
-    return Trained(params, ADAM.init(params))
+def _start(params: Params) -> TrainState:
+    return TrainState(params, ADAM.init(params))
 
 
-def _step(trained: Trained, gradient: Params, rate: Array, weight_decay: float) -> Trained:
+def apply_gradient(train_state: TrainState, gradient: Params, rate: Array, weight_decay: float) -> TrainState:
     """One step of Adam (with decoupled weight decay) and, for what lives on the sphere, the way back to it.
 
     The same numbers as `ADAM.update`, but with the corrections of the start folded into two scalars: the step
     is bound by memory, and this leaves one division per weight instead of three.
     """
-    before = trained.optimizer
+    before = train_state.optimizer
     count = optax.safe_increment(before.count)
     mu = jax.tree.map(lambda m, g: _B1 * m + (1 - _B1) * g, before.mu, gradient)
     nu = jax.tree.map(lambda v, g: _B2 * v + (1 - _B2) * (g * g), before.nu, gradient)
@@ -67,8 +67,8 @@ def _step(trained: Trained, gradient: Params, rate: Array, weight_decay: float) 
     def move(p: Array, m: Array, v: Array) -> Array:
         return (kept * p if weight_decay else p) - step * m / (jnp.sqrt(v) + epsilon)
 
-    moved = jax.tree.map(move, trained.params, mu, nu)
-    return Trained(project(moved), before._replace(count=count, mu=mu, nu=nu))
+    moved = jax.tree.map(move, train_state.params, mu, nu)
+    return TrainState(project(moved), before._replace(count=count, mu=mu, nu=nu))
 
 
 def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> Array:
@@ -80,12 +80,12 @@ def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> A
             return jnp.full((), rate)
 
 
-def cloning_share(config: Config, updates: Array) -> Array:
+def bc_weight(config: Config, updates: Array) -> Array:
     """What is left of the cloning term: all of it on recorded data, then less and less to the last decision."""
     return 1.0 - jnp.clip((updates - config.offline_updates) / config.online_updates, 0.0, 1.0)
 
 
-def follow(part: SoftTarget | HardTarget, target: Params, critic: Params, updates: Array) -> Params:
+def update_target(part: SoftTarget | HardTarget, target: Params, critic: Params, updates: Array) -> Params:
     """The target after `updates` updates of the critic."""
     match part:
         case SoftTarget(tau):
@@ -118,7 +118,7 @@ class Learner:
             key=learn_key,
         )
 
-    def _start_temperature(self) -> Trained | None:
+    def _start_temperature(self) -> TrainState | None:
         temperature = self.networks.temperature
         if temperature is None:
             return None
@@ -155,7 +155,7 @@ class Learner:
 
     def objective(self, updates: Array) -> tuple[Objective, Array]:
         """What the actor seeks, and how much of what it adds to return is left."""
-        return self.config.objective, cloning_share(self.config, updates)
+        return self.config.objective, bc_weight(self.config, updates)
 
     def _update(self, state: LearnerState, batch: Transition) -> tuple[LearnerState, dict[str, Array]]:
         config, networks = self.config, self.networks
@@ -166,7 +166,7 @@ class Learner:
             *(networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key),
             *self.objective(state.updates),
         )
-        actor = _step(state.actor, gradient, rate, config.weight_decay)
+        actor = apply_gradient(state.actor, gradient, rate, config.weight_decay)
         metrics = {"actor_loss": actor_loss, "q": outcome.q, "learning_rate": rate}
 
         if networks.temperature is not None:
@@ -175,17 +175,19 @@ class Learner:
                 state.log_temperature.params, outcome.entropy, networks.temperature.target_entropy
             )
             # The authors' Simba decays its log-temperature as well.
-            log_temperature = _step(state.log_temperature, gradient, rate, config.weight_decay)
+            log_temperature = apply_gradient(state.log_temperature, gradient, rate, config.weight_decay)
             state = state._replace(log_temperature=log_temperature)
             metrics |= {"entropy": outcome.entropy, "temperature": state.temperature}
 
-        ahead = losses.look_ahead(networks, actor.params, state.target, state.temperature, batch, target_key)
-        critic_loss, gradient = jax.value_and_grad(losses.critic_loss, argnums=1)(
-            networks, state.critic.params, networks.value.target(ahead), batch
+        bootstrap = losses.bootstrap_target(
+            networks, actor.params, state.target, state.temperature, batch, target_key
         )
-        critic = _step(state.critic, gradient, rate, config.weight_decay)
+        critic_loss, gradient = jax.value_and_grad(losses.critic_loss, argnums=1)(
+            networks, state.critic.params, networks.value.target(bootstrap), batch
+        )
+        critic = apply_gradient(state.critic, gradient, rate, config.weight_decay)
 
         updates = state.updates + 1
-        target = follow(config.target, state.target, critic.params, updates)
+        target = update_target(config.target, state.target, critic.params, updates)
         state = state._replace(actor=actor, critic=critic, target=target, updates=updates)
         return state, {**metrics, "critic_loss": critic_loss}

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from simbav2.config import Cloning, Objective, Return, ReturnAndCloning
+from simbav2.config import BehaviorCloning, MaximizeReturn, Objective, ReturnPlusBC
 from simbav2.networks.build import Networks
-from simbav2.networks.values import Ahead
+from simbav2.networks.critics import Bootstrap
 from simbav2.types import Array, Params, Transition
 
 
@@ -40,13 +40,13 @@ def actor_loss(
         loss, entropy = jnp.mean(temperature * log_prob - q), -jnp.mean(log_prob)
     outcome = ActorOutcome(jnp.mean(q), entropy)
     match objective:
-        case Return():
+        case MaximizeReturn():
             return loss, outcome
-        case ReturnAndCloning(weight):
+        case ReturnPlusBC(weight):
             # In units of Q, so that one weight serves all scales of reward.
             unit = jax.lax.stop_gradient(jnp.mean(jnp.abs(q)))
             return loss + share * weight * unit * jnp.mean((action - batch.action) ** 2), outcome
-        case Cloning():
+        case BehaviorCloning():
             return jnp.mean((action - batch.action) ** 2), outcome
 
 
@@ -55,16 +55,16 @@ def temperature_loss(log_temperature: Array, entropy: Array, target_entropy: flo
     return jnp.exp(log_temperature) * (entropy - target_entropy)
 
 
-def look_ahead(
+def bootstrap_target(
     networks: Networks, actor: Params, target: Params, temperature: Array | None, batch: Transition, key: Array
-) -> Ahead:
+) -> Bootstrap:
     """What the soft Bellman target is made from: the member with the smaller mean (clipped double Q)."""
     action, log_prob = networks.actions(actor, batch.next_observation).sample_and_log_prob(key)
     outputs = networks.critic.apply(target, batch.next_observation, action)
     smallest = jnp.argmin(networks.value.mean(outputs), axis=0)
     output = jnp.take_along_axis(outputs, smallest[None, :, None], axis=0)[0]
     bonus = None if log_prob is None or temperature is None else -temperature * log_prob
-    return Ahead(output, batch.reward, batch.discount, bonus)
+    return Bootstrap(output, batch.reward, batch.discount, bonus)
 
 
 def critic_loss(networks: Networks, critic: Params, target: Array, batch: Transition) -> Array:

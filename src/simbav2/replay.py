@@ -23,7 +23,7 @@ _DROPPED = -1  # in the place of a slot: the step failed
 _COLUMNS = ("observation", "action", "reward", "terminated")
 
 
-class Pool:
+class SlotPool:
     """Rows that come and go, each with a slot number; grows by doubling and reuses slots given back."""
 
     def __init__(self, size: int) -> None:
@@ -63,7 +63,7 @@ class Replay:
         self.reward = np.zeros(rows + num_envs, np.float32)
         self.terminated = np.zeros(rows + num_envs, np.bool_)
         self.final = np.zeros(rows + num_envs, np.int32)
-        self.finals = Pool(observation_size)
+        self.terminal_observations = SlotPool(observation_size)
         self.added = 0  # steps ever added
         self.dropped = 0  # rows among those held that are never sampled
 
@@ -79,7 +79,7 @@ class Replay:
     @property
     def nbytes(self) -> int:
         columns = sum(getattr(self, name).nbytes for name in _COLUMNS)
-        return columns + self.final.nbytes + self.finals.rows.nbytes
+        return columns + self.final.nbytes + self.terminal_observations.rows.nbytes
 
     def _rows(self, step: int) -> slice:
         start = step % (self.steps + 1) * self.num_envs
@@ -98,11 +98,11 @@ class Replay:
             if self.final[row] == _DROPPED:
                 self.dropped -= 1
             elif self.final[row] != _NO_FINAL:
-                self.finals.release(int(self.final[row]))
+                self.terminal_observations.release(int(self.final[row]))
             self.final[row] = _NO_FINAL
         self._drop(rows.start + np.flatnonzero(step.dropped))
         for env in np.flatnonzero(step.terminated | step.truncated):
-            self.final[rows.start + env] = self.finals.keep(step.next_observation[env])
+            self.final[rows.start + env] = self.terminal_observations.keep(step.next_observation[env])
         self.observation[head] = step.observation
         self.added += 1
 
@@ -143,7 +143,7 @@ class Replay:
         slot = self.final[last]
         over = slot != _NO_FINAL
         if over.any():
-            successor[over] = self.finals.rows[slot[over]]
+            successor[over] = self.terminal_observations.rows[slot[over]]
         return Transition(
             observation=self.observation[row],
             action=self.action[row],
@@ -164,14 +164,14 @@ class Replay:
             for env, count in enumerate(counts)
         ]
 
-    def cut(self) -> None:
+    def truncate_episode(self) -> None:
         """Mark the newest step as the last of its episodes: what comes next does not follow from it."""
         if not self.added:
             return
         rows = self._rows(self.added - 1)
         for env in range(self.num_envs):
             if self.final[rows.start + env] == _NO_FINAL:
-                self.final[rows.start + env] = self.finals.keep(self.head[env])
+                self.final[rows.start + env] = self.terminal_observations.keep(self.head[env])
 
     # To and from files. ------------------------------------------------------------------------------------
 
@@ -185,19 +185,19 @@ class Replay:
         """Steps before this one never change again; the newest may yet be `cut`."""
         return max(0, self.added - 1)
 
-    def part(self, first: int, last: int) -> dict[str, NDArray]:
+    def export_rows(self, first: int, last: int) -> dict[str, NDArray]:
         """The steps [first, last) as rows of their own [S * N, ...], with the final observations among them."""
         rows = self._places(first, last)
         slots = self.final[rows]
         ended, dropped = np.flatnonzero(slots > _NO_FINAL), np.flatnonzero(slots == _DROPPED)
         columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
         columns |= {"dropped": dropped} if len(dropped) else {}  # rare: most files do without
-        return {**columns, "ended": ended, "final_observation": self.finals.rows[slots[ended]]}
+        return {**columns, "ended": ended, "final_observation": self.terminal_observations.rows[slots[ended]]}
 
-    def put(self, first: int, part: dict[str, NDArray]) -> None:
-        """Take back what `part` gave, from step `first` on; `added` tells which of it is still held."""
-        count, ended = len(part["reward"]), part["ended"]
-        dropped = part.get("dropped", np.empty(0, np.int64))
+    def import_rows(self, first: int, exported: dict[str, NDArray]) -> None:
+        """Take back what `export_rows` gave, from step `first` on; `added` tells which of it is still held."""
+        count, ended = len(exported["reward"]), exported["ended"]
+        dropped = exported.get("dropped", np.empty(0, np.int64))
         for name, places in (("ends of its episodes", ended), ("dropped steps", dropped)):
             if (places < 0).any() or (places >= count).any() or (np.diff(places) <= 0).any():
                 raise ValueError(f"the {name} are out of order")
@@ -206,10 +206,10 @@ class Replay:
         rows = self._places(first, first + count // self.num_envs)
         held = slice(max(0, self.oldest - first) * self.num_envs, None)
         for name in _COLUMNS:
-            getattr(self, name)[rows[held]] = part[name][held]
-        for row, observation in zip(ended.tolist(), part["final_observation"], strict=True):
+            getattr(self, name)[rows[held]] = exported[name][held]
+        for row, observation in zip(ended.tolist(), exported["final_observation"], strict=True):
             if row >= held.start:
-                self.final[rows[row]] = self.finals.keep(observation)
+                self.final[rows[row]] = self.terminal_observations.keep(observation)
         self._drop(rows[dropped[dropped >= held.start]])
 
     def _places(self, first: int, last: int) -> NDArray:

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2 import presets
-from simbav2.config import override, to_json
+from simbav2.config import override, presets, to_json
 from simbav2.envs.tasks import Task, find, tasks
 
 VERSIONS = {"python": "3.11.7", "simbav2": "0.1.0", "jax": "0.10.2", "mujoco": "3.6.0"}
@@ -21,7 +20,7 @@ MEASURES = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learni
 def write_benchmark(
     folder: Path, ids: Iterable[str] | None = None, seeds: int = 10, preset: str = "paper", **given: Any
 ) -> None:
-    """Runs of one system on all 57 tasks, or on `ids`."""
+    """Runs of one method on all 57 tasks, or on `ids`."""
     for task in tasks() if ids is None else filter(None, map(find, ids)):
         for seed in range(seeds):
             name = "-".join([task.id.replace("/", "-"), preset, *map(str, given.values()), str(seed)])
@@ -104,7 +103,7 @@ def write_small_run(
         "preset": "quick",
         "seed": 0,
         "env_steps": 20_000,
-        "critic": {"width": 128, "members": None},
+        "critic": {"width": 128, "num_critics": None},
         **settings,
     }
     folder = top / "runs" / (name or f"run-{config['seed']}")

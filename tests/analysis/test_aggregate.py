@@ -1,4 +1,4 @@
-"""Statistics against cases worked by hand, closed forms and simulation."""
+"""RunningStatistics against cases worked by hand, closed forms and simulation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from simbav2.analysis import aggregate
-from simbav2.analysis.aggregate import Sample
+from simbav2.experiments.report import statistics
+from simbav2.experiments.report.statistics import Sample
 
 NAN = math.nan
 # Two runs of three tasks.
@@ -21,57 +21,57 @@ def generator() -> np.random.Generator:
 
 def test_aggregates_worked_by_hand():
     # Means of the tasks: 0.2, 0.8, 3.
-    assert aggregate.mean(SCORES) == pytest.approx(4 / 3)
-    assert aggregate.median(SCORES) == pytest.approx(0.8)
+    assert statistics.mean(SCORES) == pytest.approx(4 / 3)
+    assert statistics.median(SCORES) == pytest.approx(0.8)
     # Sorted: 0, 0.4, 0.6, 1, 2, 4; a quarter of six, rounded down, is one at either end.
-    assert aggregate.iqm(SCORES) == pytest.approx((0.4 + 0.6 + 1 + 2) / 4)
+    assert statistics.iqm(SCORES) == pytest.approx((0.4 + 0.6 + 1 + 2) / 4)
     # Below 1 by 1, 0.6; 0, 0.4; 0, 0: tasks miss 0.8, 0.2 and 0.
-    assert aggregate.optimality_gap(SCORES) == pytest.approx(1 / 3)
+    assert statistics.optimality_gap(SCORES) == pytest.approx(1 / 3)
 
 
 def test_a_median_is_over_tasks_not_over_runs():
     # Transposed, the middle of the runs' means would be 5.5.
     scores = np.array([[0.0, 0.0, 15.0], [0.0, 3.0, 15.0]])
-    assert aggregate.median(scores) == 1.5
+    assert statistics.median(scores) == 1.5
 
 
 def test_holes_weigh_nothing():
     holed = np.array([[1.0, 5.0], [3.0, NAN]])
-    assert aggregate.mean(holed) == 3.5  # of 2 and 5
-    assert aggregate.median(holed) == 3.5
-    assert aggregate.iqm(holed) == 3.0  # of 1, 3, 5: a quarter of three is none
-    assert aggregate.optimality_gap(np.array([[0.5, 1.0], [NAN, 0.0]])) == 0.5  # tasks miss 0.5 and 0.5
+    assert statistics.mean(holed) == 3.5  # of 2 and 5
+    assert statistics.median(holed) == 3.5
+    assert statistics.iqm(holed) == 3.0  # of 1, 3, 5: a quarter of three is none
+    assert statistics.optimality_gap(np.array([[0.5, 1.0], [NAN, 0.0]])) == 0.5  # tasks miss 0.5 and 0.5
 
 
 def test_iqm_of_evenly_spaced_scores_is_their_middle():
     scores = np.random.default_rng(0).permutation(np.arange(400.0)).reshape(10, 40)
-    assert aggregate.iqm(scores) == 199.5
+    assert statistics.iqm(scores) == 199.5
 
 
 def test_a_profile_counts_runs_above_each_threshold():
-    profile = aggregate.performance_profile(SCORES, np.array([0.0, 0.5, 1.0, 4.0]))
+    profile = statistics.performance_profile(SCORES, np.array([0.0, 0.5, 1.0, 4.0]))
     np.testing.assert_allclose(profile, [5 / 6, 4 / 6, 2 / 6, 0])
-    holed = aggregate.performance_profile(np.array([[1.0, NAN]]), np.array([0.5]))
+    holed = statistics.performance_profile(np.array([[1.0, NAN]]), np.array([0.5]))
     np.testing.assert_array_equal(holed, [1.0])
 
 
 def test_probability_of_improvement_counts_pairs():
     # Task 1: 2 beats 1, ties 2; 3 beats both: 3.5 of 4. Task 2: 0 and 0 beat none: 0.
     ours, theirs = np.array([[2.0, 0.0], [3.0, 0.0]]), np.array([[1.0, 5.0], [2.0, 5.0]])
-    assert aggregate.probability_of_improvement(ours, theirs) == pytest.approx((3.5 / 4 + 0) / 2)
-    assert aggregate.probability_of_improvement(theirs, ours) == pytest.approx(1 - 3.5 / 8)
+    assert statistics.probability_of_improvement(ours, theirs) == pytest.approx((3.5 / 4 + 0) / 2)
+    assert statistics.probability_of_improvement(theirs, ours) == pytest.approx(1 - 3.5 / 8)
 
 
 def test_probability_of_improvement_of_shifted_normals():
     # P(X > Y) = Phi(d / sqrt 2) for unit normals a distance d apart; here d = 1.
     x, y = (np.random.default_rng(k).standard_normal((400, 20)) for k in (1, 2))
     expected = 0.5 * (1 + math.erf(1 / 2))
-    assert aggregate.probability_of_improvement(x + 1, y) == pytest.approx(expected, abs=0.01)
+    assert statistics.probability_of_improvement(x + 1, y) == pytest.approx(expected, abs=0.01)
 
 
 def test_runs_are_drawn_within_their_task():
     scores = np.arange(6.0).reshape(3, 2)
-    drawn = aggregate.resample(scores, generator(), 500)
+    drawn = statistics.resample(scores, generator(), 500)
     assert drawn.shape == (500, 2, 2)  # one run less than there are
     assert set(drawn[..., 0].flat) == {0.0, 2.0, 4.0}
     assert set(drawn[..., 1].flat) == {1.0, 3.0, 5.0}
@@ -80,7 +80,7 @@ def test_runs_are_drawn_within_their_task():
 
 
 def test_holes_stay_holes_when_runs_are_drawn():
-    drawn = aggregate.resample(np.array([[NAN, 1.0], [7.0, 2.0], [NAN, 3.0]]), generator(), 100)
+    drawn = statistics.resample(np.array([[NAN, 1.0], [7.0, 2.0], [NAN, 3.0]]), generator(), 100)
     np.testing.assert_array_equal(np.isfinite(drawn).sum(1), np.full((100, 2), [1, 2]))
     assert set(drawn[np.isfinite(drawn)]) == {7.0, 1.0, 2.0, 3.0}
 
@@ -88,53 +88,53 @@ def test_holes_stay_holes_when_runs_are_drawn():
 def test_the_bootstrap_has_the_variance_of_its_closed_form():
     # The mean over T tasks of n runs has variance sum(s^2) / (n T^2), with the unbiased s^2.
     scores = np.random.default_rng(3).standard_normal((10, 57))
-    means = aggregate.mean(aggregate.resample(scores, generator(), 20_000))
+    means = statistics.mean(statistics.resample(scores, generator(), 20_000))
     expected = scores.var(axis=0, ddof=1).sum() / (10 * 57**2)
     assert means.var() == pytest.approx(expected, rel=0.05)
 
 
 def test_the_interval_follows_its_generator():
     scores = np.random.default_rng(0).standard_normal((10, 5))
-    first = aggregate.bootstrap_interval(scores, aggregate.iqm, generator())
-    assert first == aggregate.bootstrap_interval(scores, aggregate.iqm, generator())
-    assert first != aggregate.bootstrap_interval(scores, aggregate.iqm, np.random.default_rng(8))
+    first = statistics.bootstrap_interval(scores, statistics.iqm, generator())
+    assert first == statistics.bootstrap_interval(scores, statistics.iqm, generator())
+    assert first != statistics.bootstrap_interval(scores, statistics.iqm, np.random.default_rng(8))
 
 
 def test_one_run_has_no_interval():
-    assert all(map(math.isnan, aggregate.bootstrap_interval(np.ones((1, 5)), aggregate.mean, generator())))
-    assert all(map(math.isnan, aggregate.normal_interval(np.ones((1, 1)))))
-    lonely = aggregate.bootstrap_improvement(np.ones((1, 5)), np.ones((3, 5)), generator())
+    assert all(map(math.isnan, statistics.bootstrap_interval(np.ones((1, 5)), statistics.mean, generator())))
+    assert all(map(math.isnan, statistics.normal_interval(np.ones((1, 1)))))
+    lonely = statistics.bootstrap_improvement(np.ones((1, 5)), np.ones((3, 5)), generator())
     assert all(map(math.isnan, lonely))
 
 
 @pytest.mark.parametrize("name", ["mean", pytest.param("IQM", marks=pytest.mark.full)])
 def test_ninety_five_percent_means_about_that(name):
     """Ten runs of 57 tasks, as in the paper: the interval holds the truth in 93 to 97 % of experiments."""
-    statistic, random = aggregate.STATISTICS[name], np.random.default_rng(11)
+    statistic, random = statistics.STATISTICS[name], np.random.default_rng(11)
     levels = np.linspace(0.2, 1.2, 57)
     truth = float(statistic(levels + 0.2 * random.standard_normal((20_000, 57))))
     experiments = 1_000
     held = 0
     for _ in range(experiments):
         scores = levels + 0.2 * random.standard_normal((10, 57))
-        low, high = aggregate.bootstrap_interval(scores, statistic, random, samples=300)
+        low, high = statistics.bootstrap_interval(scores, statistic, random, samples=300)
         held += low <= truth <= high
     assert 0.93 <= held / experiments <= 0.97
 
 
 def test_the_band_of_two_runs_is_their_range():
-    low, high = aggregate.bootstrap_band([np.array([[0.0, 1.0], [2.0, 5.0]])], generator())
+    low, high = statistics.bootstrap_band([np.array([[0.0, 1.0], [2.0, 5.0]])], generator())
     np.testing.assert_array_equal([low, high], [[0.0, 1.0], [2.0, 5.0]])
 
 
 def test_the_band_of_tasks_is_of_their_mean():
-    low, high = aggregate.bootstrap_band([np.array([[0.0], [2.0]]), np.array([[10.0]])], generator())
+    low, high = statistics.bootstrap_band([np.array([[0.0], [2.0]]), np.array([[10.0]])], generator())
     np.testing.assert_allclose([low, high], [[5.0], [6.0]])
 
 
 def test_the_papers_interval_is_its_formula():
     # 1, 2, 3, 4: mean 2.5, deviation sqrt(5/3), n = 4.
-    low, high = aggregate.normal_interval(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    low, high = statistics.normal_interval(np.array([[1.0, 2.0], [3.0, 4.0]]))
     half = 1.96 * math.sqrt(5 / 3) / 2
     assert (low, high) == pytest.approx((2.5 - half, 2.5 + half))
 
@@ -147,12 +147,12 @@ def test_welch_worked_by_hand():
     variance = 1 / 3 + 4 / 5
     freedom = variance**2 / ((1 / 3) ** 2 / 2 + (4 / 5) ** 2 / 4)
     assert freedom == pytest.approx(5.9588, abs=1e-4)
-    assert aggregate.welch(*samples) == pytest.approx(0.0304, abs=5e-4)
+    assert statistics.welch(*samples) == pytest.approx(0.0304, abs=5e-4)
 
 
 def test_what_is_not_known_to_be_worse_is_not_worse():
     best = Sample(1.0, 0.01, 10)
-    assert not aggregate.not_worse(Sample(0.9, 0.01, 10), best)
-    assert aggregate.not_worse(Sample(0.99, 0.01, 10), best)
-    assert aggregate.not_worse(Sample(0.9, NAN, 10), best)
-    assert not aggregate.not_worse(Sample(0.9, 0.0, 10), Sample(1.0, 0.0, 10))
+    assert not statistics.not_worse(Sample(0.9, 0.01, 10), best)
+    assert statistics.not_worse(Sample(0.99, 0.01, 10), best)
+    assert statistics.not_worse(Sample(0.9, NAN, 10), best)
+    assert not statistics.not_worse(Sample(0.9, 0.0, 10), Sample(1.0, 0.0, 10))

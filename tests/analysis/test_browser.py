@@ -8,8 +8,8 @@ import pytest
 from browser import chromium, find_chromium
 from synthetic import write_benchmark, write_run
 
-from simbav2.analysis.report import report
 from simbav2.envs.tasks import find
+from simbav2.experiments.report.report import report
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(find_chromium() is None, reason="no Chromium here")]
 HOSTILE = "<script>document.title = 'harmed'</script>"

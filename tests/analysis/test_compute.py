@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from simbav2.analysis.compute import multiply_adds, planned_updates, published_compute, training_compute
 from simbav2.envs.tasks import find
+from simbav2.experiments.report.compute import multiply_adds, planned_updates, published_compute, training_compute
 
 
 def test_matrix_products_counted_by_hand():
@@ -11,7 +11,7 @@ def test_matrix_products_counted_by_hand():
     assert multiply_adds(network, 3, [2, 2]) == 16 + 128 + 48
     plain = {**network, "architecture": {"kind": "PreLayerNorm"}}
     assert multiply_adds(plain, 3, [2]) == 12 + 128 + 8
-    perceptron = {"width": 4, "depth": 2, "architecture": {"kind": "perceptron"}}
+    perceptron = {"width": 4, "depth": 2, "architecture": {"kind": "mlp"}}
     assert multiply_adds(perceptron, 3, [1]) == 12 + 16 + 4
 
 
@@ -29,7 +29,7 @@ def test_an_update_is_four_passes_of_the_actor_and_six_of_each_critic():
         "warmup_decisions": 10,
         "updates_per_decision": 0.5,
         "actor": {"width": 4, "depth": 1},
-        "critic": {"width": 4, "depth": 1, "members": 2},
+        "critic": {"width": 4, "depth": 1, "num_critics": 2},
         "value": {"atoms": 3},
         "policy": {"kind": "deterministic"},
         "replay": {"batch_size": 5},

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from simbav2.analysis.figures.points import annotate, cost_axis
+from simbav2.experiments.report.figures.points import annotate, cost_axis
 
 
 @pytest.mark.parametrize("cost", [1e13, 3e14, 1e16])

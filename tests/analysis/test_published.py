@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simbav2.analysis import aggregate
-from simbav2.analysis.curve_files import read_curves
-from simbav2.analysis.published import (
-    DESIGNS,
+from simbav2.envs.tasks import SUITES
+from simbav2.experiments.report import statistics
+from simbav2.experiments.report.curve_files import read_curves
+from simbav2.experiments.report.paper_tables.suites import normalized_mean, suite_tasks
+from simbav2.experiments.report.published import (
+    ABLATIONS,
     aggregates,
+    methods,
     notes,
     offline_scores,
     published_score,
-    systems,
     task_scores,
 )
-from simbav2.analysis.studies.suites import normalized_mean, suite_tasks
-from simbav2.envs.tasks import SUITES
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -52,15 +52,15 @@ def test_values_task_by_task_give_the_means_of_table_1(utd, means):
 
 def disagreements():
     """Printed means of a suite that differ from the mean of their task rows by more than 0.003."""
-    tables = [("full", name, "") for name in systems("full")]
+    tables = [("full", name, "") for name in methods("full")]
     tables += [("utd", "SimbaV2", utd) for utd in "1248"] + [
-        ("design", "SimbaV2", letter) for letter in ("", *DESIGNS)
+        ("ablation_full", "SimbaV2", letter) for letter in ("", *ABLATIONS)
     ]
-    for table, system, variant in tables:
-        for suite, printed in aggregates(table, variant).get(system, {}).items():
-            found = normalized_mean(task_scores(table, system, variant), suite_tasks(suite))
+    for table, method, variant in tables:
+        for suite, printed in aggregates(table, variant).get(method, {}).items():
+            found = normalized_mean(task_scores(table, method, variant), suite_tasks(suite))
             if abs(found - printed.mean) > 0.003:
-                yield table, system, variant, suite, found, printed
+                yield table, method, variant, suite, found, printed
 
 
 def test_every_mean_that_does_not_add_up_says_so():
@@ -105,7 +105,7 @@ def test_the_data_are_the_papers():
             numbers = tuple(float(row[name]) / unit for name in ("mean", "ci_low", "ci_high"))
             expected[row["suite"], row["task"].removesuffix("-v0").lower(), row["method"]] = numbers
     found = {}
-    for name in systems("full"):
+    for name in methods("full"):
         for suite in SUITES:
             for task in suite_tasks(suite):
                 if task in task_scores("full", name):
@@ -122,14 +122,14 @@ def test_the_data_are_the_papers():
 
 @pytest.mark.skipif(not (SHARED / "published" / "curves").is_dir(), reason="the released curves are not here")
 def test_the_released_curves_give_table_1():
-    (system,) = read_curves(SHARED / "published" / "curves" / "simbaV2_utd2.csv")
-    scores = system.scores().values
+    (method,) = read_curves(SHARED / "published" / "curves" / "simbaV2_utd2.csv")
+    scores = method.scores().values
     assert scores.shape == (10, 57)
-    assert float(aggregate.mean(scores)) == pytest.approx(0.892, abs=0.001)
-    low, high = aggregate.normal_interval(scores)
+    assert float(statistics.mean(scores)) == pytest.approx(0.892, abs=0.001)
+    low, high = statistics.normal_interval(scores)
     assert (high - low) / 2 == pytest.approx(0.032, abs=0.001)
-    dmc_hard = system.scores(suite_tasks("dmc-hard")).values
-    assert float(aggregate.iqm(dmc_hard)) == pytest.approx(0.808, abs=0.002)  # as printed
+    dmc_hard = method.scores(suite_tasks("dmc-hard")).values
+    assert float(statistics.iqm(dmc_hard)) == pytest.approx(0.808, abs=0.002)  # as printed
 
 
 def test_the_document_shows_the_means_of_table_1():

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 import pytest
 from synthetic import write_small_run
 
-from simbav2.analysis.report import report as report_of
-from simbav2.analysis.report import watch, write_report
-from simbav2.analysis.runs import read_run
 from simbav2.errors import InputError
+from simbav2.experiments.report.report import report as report_of
+from simbav2.experiments.report.report import watch, write_report
+from simbav2.experiments.report.runs import read_run
 
 HOSTILE = "--><script>alert('x')</script>$\\frac{</text>|**\x00\ud800\n\"../../etc"
 
@@ -126,7 +126,7 @@ def test_results_are_tidy(report):
     del row["run"]
     assert row == {
         "task": "dmc/walker-walk",
-        "system": "quick",
+        "method": "quick",
         "preset": "quick",
         "seed": "1",
         "env_step": "10000",
@@ -240,7 +240,7 @@ def test_curves_of_others_stand_beside_ours(make_run, tmp_path):
     )
     page, _, _ = report_of([tmp_path / "runs"], tmp_path / "out", curves=[tmp_path / "simba.csv"])
     data = Page(read(page)).data
-    assert data["systems"] == ["quick", "simba"]
+    assert data["methods"] == ["quick", "simba"]
     assert [series["y"] for series in data["charts"][0]["charts"][0]["series"]] == [[900.0], [800.0]]
     assert "| quick | simba | 1 | 1.000 |" in read(page.parent / "report.md")
     assert "dmc/walker-walk,simba,simba,0,20000,800.0,,," in read(page.parent / "results.csv")
@@ -260,7 +260,7 @@ def test_a_film_becomes_part_of_the_page_unless_it_is_large(make_run, tmp_path, 
     folder = make_run({1: [1.0]})
     (folder / "small.mp4").write_bytes(b"film")
     (folder / "zlarge.mp4").write_bytes(b"a longer film")
-    monkeypatch.setattr("simbav2.analysis.run_page.EMBEDDED", 4)
+    monkeypatch.setattr("simbav2.experiments.report.run_page.EMBEDDED", 4)
     page = write_report([read_run(folder)], tmp_path / "out")
     (small, large) = Page(read(page)).data["runs"][0]["films"]
     assert small == ["small.mp4", "data:video/mp4;base64,ZmlsbQ=="]
@@ -289,7 +289,7 @@ def test_bad_requests_are_refused(make_run, tmp_path):
 
 def test_importing_the_report_is_light():
     code = (
-        "import sys; from simbav2.analysis import report;"
+        "import sys; from simbav2.experiments.report import report;"
         "assert not {'jax', 'matplotlib'} & set(sys.modules), 'too heavy';"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from simbav2.analysis.runs import find_runs, read_run, read_runs
 from simbav2.errors import InputError
+from simbav2.experiments.report.runs import find_runs, read_run, read_runs
 
 
 def test_a_run_is_read_as_it_was_written(make_run):

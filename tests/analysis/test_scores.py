@@ -3,18 +3,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simbav2.analysis.curve_files import read_curves
-from simbav2.analysis.runs import read_run
-from simbav2.analysis.scores import (
+from simbav2.errors import InputError
+from simbav2.experiments.report.curve_files import read_curves
+from simbav2.experiments.report.runs import read_run
+from simbav2.experiments.report.scores import (
     common_settings,
     d4rl_score,
     mean_curve,
+    methods,
     normalized_score,
     run_curve,
     suite_curve,
-    systems,
 )
-from simbav2.errors import InputError
 
 
 def test_a_score_is_measured_from_random_to_reference():
@@ -41,8 +41,8 @@ def test_seeds_are_averaged_where_all_were_evaluated(make_run):
         make_run({10_000: [4.0, 6.0]}, seed=0, finished=False),
         make_run({}, seed=2, finished=False),
     ]
-    (system,) = systems(map(read_run, folders))
-    (trials,) = system.trials.values()
+    (method,) = methods(map(read_run, folders))
+    (trials,) = method.trials.values()
     assert [trial.seed for trial in trials] == [0, 1, 2]
     curve = mean_curve(trials)
     np.testing.assert_array_equal(curve.env_step, [10_000])
@@ -59,66 +59,66 @@ def test_only_runs_that_differ_in_the_seed_alone_are_averaged(make_run):
         {"preset": "paper", "critic": {"width": 128}},
         {"critic": {"width": 128}, "mujoco": "3.5.0"},
         {"task": "dmc/walker-run", "critic": {"width": 128}},
-        {"critic": {"width": 128}, "design": "a"},
+        {"critic": {"width": 128}, "ablation": "a"},
     ]
     runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(settings)]
     found = {
-        system.label: {task: len(trials) for task, trials in system.trials.items()} for system in systems(runs)
+        method.label: {task: len(trials) for task, trials in method.trials.items()} for method in methods(runs)
     }
     assert found == {
         "paper": {"dmc/walker-walk": 1},
         "quick, critic.width 128, versions.mujoco 3.5.0": {"dmc/walker-walk": 1},
         "quick, critic.width 128, versions.mujoco 3.6.0": {"dmc/walker-run": 1, "dmc/walker-walk": 2},
         "quick, critic.width 512, versions.mujoco 3.6.0": {"dmc/walker-walk": 1},
-        "quick, design a": {"dmc/walker-walk": 1},
+        "quick, ablation a": {"dmc/walker-walk": 1},
     }
 
 
-def test_a_system_is_named_by_its_preset_and_what_was_given(make_run):
+def test_a_method_is_named_by_its_preset_and_what_was_given(make_run):
     given = {"critic.width": 64, "tau": 0.01, "seed": 3}
     runs = [
         read_run(make_run({1: [1.0]}, name="plain")),
         read_run(make_run({1: [1.0]}, name="given", critic={"width": 64}, settings=given, seed=3)),
     ]
-    assert [system.label for system in systems(runs)] == ["quick", "quick, critic.width 64, tau 0.01"]
+    assert [method.label for method in methods(runs)] == ["quick", "quick, critic.width 64, tau 0.01"]
 
 
-def test_what_all_systems_share_is_told_once(make_run):
+def test_what_all_methods_share_is_told_once(make_run):
     runs = [
         read_run(make_run({1: [1.0]}, name=preset, preset=preset, tau=0.01, settings={"tau": 0.01, **more}))
         for preset, more in (("quick", {}), ("paper", {"critic.width": 64}))
     ]
-    found = systems(runs)
-    assert [system.label for system in found] == ["paper, critic.width 64", "quick"]
+    found = methods(runs)
+    assert [method.label for method in found] == ["paper, critic.width 64", "quick"]
     assert common_settings(found) == {"tau": 0.01}
-    assert [system.label for system in systems(runs[:1])] == ["quick, tau 0.01"]
+    assert [method.label for method in methods(runs[:1])] == ["quick, tau 0.01"]
 
 
 def test_fields_that_follow_from_the_task_do_not_part_a_system(make_run):
     facts = [
-        {"task": "mujoco/Hopper-v4", "updates_per_decision": 1.0, "critic": {"width": 128, "members": 2}},
-        {"task": "dmc/walker-walk", "updates_per_decision": 2.0, "critic": {"width": 128, "members": 1}},
+        {"task": "mujoco/Hopper-v4", "updates_per_decision": 1.0, "critic": {"width": 128, "num_critics": 2}},
+        {"task": "dmc/walker-walk", "updates_per_decision": 2.0, "critic": {"width": 128, "num_critics": 1}},
     ]
     runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(facts)]
-    (system,) = systems(runs)
-    assert list(system.trials) == ["mujoco/Hopper-v4", "dmc/walker-walk"]
+    (method,) = methods(runs)
+    assert list(method.trials) == ["mujoco/Hopper-v4", "dmc/walker-walk"]
     # On one task they would be two experiments.
     again = read_run(make_run({1: [1.0]}, name="2", **{**facts[1], "task": "mujoco/Hopper-v4"}))
-    assert all(len(trials) == 1 for system in systems([*runs, again]) for trials in system.trials.values())
-    assert len(systems([*runs, again])) == 3
+    assert all(len(trials) == 1 for method in methods([*runs, again]) for trials in method.trials.values())
+    assert len(methods([*runs, again])) == 3
 
 
-def test_the_label_of_a_system_does_not_repeat_what_follows_from_its_data(make_run):
+def test_the_label_of_a_method_does_not_repeat_what_follows_from_its_data(make_run):
     runs = [
         read_run(make_run({1: [1.0]}, name=name, data={"source": name, "sha256": name}, discount=gamma, tau=tau))
         for name, gamma, tau in (("a.hdf5", 0.99, 0.01), ("b.hdf5", 0.995, 0.02))
     ]
-    assert [system.label for system in systems(runs)] == ["quick, tau 0.01", "quick, tau 0.02"]
+    assert [method.label for method in methods(runs)] == ["quick, tau 0.01", "quick, tau 0.02"]
 
 
-def test_a_system_without_evaluations_has_an_empty_curve(make_run):
-    (system,) = systems([read_run(make_run({}, finished=False))])
-    assert len(mean_curve(system.trials["dmc/walker-walk"])) == 0
+def test_a_method_without_evaluations_has_an_empty_curve(make_run):
+    (method,) = methods([read_run(make_run({}, finished=False))])
+    assert len(mean_curve(method.trials["dmc/walker-walk"])) == 0
 
 
 def test_scores_are_runs_by_tasks(make_run):
@@ -128,14 +128,14 @@ def test_scores_are_runs_by_tasks(make_run):
         read_run(make_run({1: [900.0]}, name="c", task="dmc/dog-run")),
         read_run(make_run({1: [100.0]}, name="d", task="dmc/dog-run", seed=1, finished=False)),
     ]
-    (system,) = systems(runs)
+    (method,) = methods(runs)
     with pytest.raises(InputError, match="quick: seed 1 has no score on dmc/dog-run; add the run, or allow holes"):
-        system.scores()
-    scores = system.scores(holes=True)
+        method.scores()
+    scores = method.scores(holes=True)
     assert (scores.runs, scores.tasks) == (("seed 0", "seed 1"), ("dmc/walker-walk", "dmc/dog-run"))
     np.testing.assert_allclose(scores.values, [[0.5, 0.9], [0.7, np.nan]])
     with pytest.raises(InputError, match="any run has no score on dmc/dog-walk"):
-        system.scores(["dmc/dog-walk"])
+        method.scores(["dmc/dog-walk"])
 
 
 def test_the_curve_of_a_suite_is_of_normalised_means(make_run):
@@ -143,8 +143,8 @@ def test_the_curve_of_a_suite_is_of_normalised_means(make_run):
         read_run(make_run({1: [500.0], 2: [700.0]}, name="a")),
         read_run(make_run({2: [100.0], 3: [100.0]}, name="b", task="dmc/dog-run")),
     ]
-    (system,) = systems(runs)
-    curve = suite_curve(system, ["dmc/walker-walk", "dmc/dog-run"])
+    (method,) = methods(runs)
+    curve = suite_curve(method, ["dmc/walker-walk", "dmc/dog-run"])
     np.testing.assert_array_equal(curve.env_step, [2])
     np.testing.assert_allclose(curve.mean, [0.4])
     assert curve.averaged == "2 tasks, 1 seed"

@@ -9,19 +9,19 @@ import math
 import pytest
 from synthetic import write_run
 
-from simbav2.analysis import tables
-from simbav2.analysis.published import aggregates, task_scores
-from simbav2.analysis.runs import read_runs
-from simbav2.analysis.scores import systems
-from simbav2.analysis.studies import all_tables
-from simbav2.analysis.tables import BEST, GOOD, Cell, Row, Table, change_mark
 from simbav2.envs.tasks import find, tasks
+from simbav2.experiments.report import tables
+from simbav2.experiments.report.paper_tables import all_tables
+from simbav2.experiments.report.published import aggregates, task_scores
+from simbav2.experiments.report.runs import read_runs
+from simbav2.experiments.report.scores import methods
+from simbav2.experiments.report.tables import BEST, GOOD, Cell, Row, Table, change_mark
 
 HOSTILE = "=<script>$\\x{}|_~%"
 
 
 def made(folder):
-    return {table.name: table for table in all_tables(systems(read_runs([folder])[0]))}
+    return {table.name: table for table in all_tables(methods(read_runs([folder])[0]))}
 
 
 def cells(table, label):
@@ -85,8 +85,8 @@ def test_the_design_study_compares_with_its_own_default(tmp_path):
     task = find("dmc/dog-run")
     for seed in range(2):
         write_run(tmp_path / f"base-{seed}", task, seed, evaluations=2, lines=5)
-        write_run(tmp_path / f"a-{seed}", task, seed, strength=0.4, evaluations=2, lines=5, design="a")
-    table = made(tmp_path)["design"]
+        write_run(tmp_path / f"a-{seed}", task, seed, strength=0.4, evaluations=2, lines=5, ablation="a")
+    table = made(tmp_path)["ablation"]
     (ours,) = [row for row in table.rows if row.ours]
     assert ours.label.startswith("(a) L2 Normalize")
     assert ours.group == "Ours, against paper"
@@ -98,7 +98,7 @@ def test_the_design_study_compares_with_its_own_default(tmp_path):
 
 def test_offline_runs_stand_in_the_offline_table(make_run, tmp_path):
     task = {"task": "mujoco/Hopper-v4", "preset": "offline"}
-    # Scores of 97 and 99. The larger data set takes more updates: that makes no other system of it.
+    # Scores of 97 and 99. The larger data set takes more updates: that makes no other method of it.
     for seed, total in enumerate((3136.662831, 3201.754277)):
         data = {"source": "d4rl/hopper-medium-v2", "transitions": 51_200, "sha256": "a"}
         make_run({20_000: [total]}, name=f"s{seed}", seed=seed, data=data, **task)
@@ -149,7 +149,7 @@ TABLE = Table(
     name="odd",
     title="Odd & ends",
     caption="100 % of it.",
-    headings=("system", HOSTILE, "plain"),
+    headings=("method", HOSTILE, "plain"),
     rows=(
         Row(HOSTILE, (Cell("1.0 ± 0.1", 1.0, 0.9, 1.1, BEST, "a_note"), Cell()), group="first", ours=True),
         Row("other", (Cell("0.5", 0.5, mark=GOOD), Cell("2", 2.0))),

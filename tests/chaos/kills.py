@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2.training import checkpoint, experience, history, manifest
+from simbav2.checkpoint import checkpoint, manifest, replay_segments, rotation
 
 TASKS = ("dmc/cartpole-swingup", "mujoco/Hopper-v4", "myosuite/myo-reach-hard", "hbench/h1-walk")
 ENV_STEPS, KILLS, EVERY = 6_000, 25, 250
@@ -52,19 +52,21 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def replay_sha256(run: Path) -> str:
     """Of every transition in its order, whatever files they are in."""
-    folder = history.checkpoints(run)[0]
+    folder = rotation.checkpoints(run)[0]
     agent = checkpoint.load(folder)
     replay, digest = agent.replay, hashlib.sha256()
     added = agent.decisions // agent.config.num_envs
-    experience.restore(replay, added, manifest.read(folder).replay, run / "replay", folder / checkpoint.NEWEST)
-    for _, array in sorted({**replay.part(replay.oldest, replay.added), "head": replay.head}.items()):
+    replay_segments.restore(
+        replay, added, manifest.read(folder).replay, run / "replay", folder / checkpoint.NEWEST
+    )
+    for _, array in sorted({**replay.export_rows(replay.oldest, replay.added), "head": replay.head}.items()):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def outcome(run: Path) -> dict[str, Any]:
     """What must not depend on how the run got to its end."""
-    files = manifest.verify(history.checkpoints(run)[0], checkpoint.AGENT).files
+    files = manifest.verify(rotation.checkpoints(run)[0], checkpoint.AGENT).files
     return {
         "params_sha256": json.loads((run / "summary.json").read_text())["params_sha256"],
         "learner": files[checkpoint.LEARNER].sha256,
@@ -87,7 +89,7 @@ def at_step(run: Path) -> int:
 
 
 def saved_step(run: Path) -> int:
-    return int(found[0].name) if (found := history.checkpoints(run)) else 0
+    return int(found[0].name) if (found := rotation.checkpoints(run)) else 0
 
 
 def wait(process: subprocess.Popen, reached: Any, deadline: float) -> None:

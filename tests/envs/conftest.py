@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simbav2.envs.hbench.assets import VARIABLE
+from simbav2.envs.humanoid_bench.assets import VARIABLE
 from simbav2.envs.rendering import choose_library
 from simbav2.envs.tasks import Task
 from simbav2.errors import InputError

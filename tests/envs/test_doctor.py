@@ -4,9 +4,9 @@ import json
 import pytest
 from packaging.requirements import Requirement
 
-from simbav2 import doctor
-from simbav2.envs.hbench import assets
+from simbav2.envs.humanoid_bench import assets
 from simbav2.errors import InputError
+from simbav2.experiments import doctor
 
 
 def test_an_examination_finds_the_suites_working_and_can_be_written_as_json(monkeypatch, capsys):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from dm_control.utils.rewards import tolerance
 
-from simbav2.envs import hbench
-from simbav2.envs.hbench.assets import VARIABLE
-from simbav2.envs.hbench.env import HumanoidBench
-from simbav2.envs.hbench.tasks import TASKS
+from simbav2.envs import humanoid_bench
+from simbav2.envs.humanoid_bench.assets import VARIABLE
+from simbav2.envs.humanoid_bench.env import HumanoidBench
+from simbav2.envs.humanoid_bench.tasks import TASKS
 from simbav2.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("humanoid_bench")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("humanoid_bench")
 
 @functools.cache
 def load(name: str) -> HumanoidBench:
-    return hbench.make(name)
+    return humanoid_bench.make(name)
 
 
 def start(name: str, seed: int = 0) -> HumanoidBench:
@@ -518,14 +518,14 @@ class TestBalance:
 
 def test_an_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(InputError, match="did you mean 'h1-sit-hard'"):
-        hbench.make("h1-sit_hard")
+        humanoid_bench.make("h1-sit_hard")
     with pytest.raises(InputError, match="the tasks are h1-walk, "):
-        hbench.make("xxxxxxx")
+        humanoid_bench.make("xxxxxxx")
 
 
 def test_unknown_render_modes_and_misshapen_actions_are_refused():
     with pytest.raises(InputError, match="expected 'rgb_array'"):
-        hbench.make("h1-walk", "human")
+        humanoid_bench.make("h1-walk", "human")
     with pytest.raises(InputError, match=r"has shape \(1,\); h1-walk expects \(19,\)"):
         start("h1-walk").step(np.zeros(1, np.float32))
 
@@ -535,12 +535,12 @@ def test_a_broken_model_file_is_named(tmp_path, monkeypatch):
     (tmp_path / "envs" / "h1_pos_walk.xml").write_text("<mujoco>")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(InputError, match=r"cannot load .*h1_pos_walk.xml .*; fetch it anew: simbav2 assets"):
-        hbench.make("h1-walk")
+        humanoid_bench.make("h1-walk")
 
 
 @pytest.mark.usefixtures("gl")
 def test_pictures_show_the_robot_and_where_it_is_to_go():
-    env = hbench.make("h1-reach", "rgb_array")
+    env = humanoid_bench.make("h1-reach", "rgb_array")
     env.reset(seed=0)
     picture = env.render().astype(int)
     env.close()

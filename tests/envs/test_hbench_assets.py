@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from simbav2.envs.hbench import assets
+from simbav2.envs.humanoid_bench import assets
 from simbav2.errors import InputError
 
 TOP = "humanoid-bench-791405f/"  # what GitHub puts before every name in an archive of the commit

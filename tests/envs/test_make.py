@@ -185,7 +185,7 @@ def test_a_gymnasium_id_works():
     env = make_env("Pendulum-v1")
     task = describe(env, "Pendulum-v1")
     assert (task.id, task.suite, task.observation_size, task.action_size) == ("Pendulum-v1", "custom", 3, 1)
-    assert (task.action_repeat, task.episode_length, task.fails) == (1, 200, True)
+    assert (task.action_repeat, task.episode_length, task.early_termination) == (1, 200, True)
     assert task.normalized(1.0) is None
 
 

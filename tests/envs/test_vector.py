@@ -147,7 +147,12 @@ def test_facts_come_with_the_environments():
         "Pendulum-v1", num_envs=3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"}
     )
     task = make_vector_env(foreign).task
-    assert (task.id, task.episode_length, task.observation_size, task.fails) == ("Pendulum-v1", 200, 3, True)
+    assert (task.id, task.episode_length, task.observation_size, task.early_termination) == (
+        "Pendulum-v1",
+        200,
+        3,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2.envs.hbench import assets
+    from simbav2.envs.humanoid_bench import assets
 
     folder = None
     if options.source is None:
@@ -39,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _install(source: str | None) -> Path:
-    from simbav2.envs.hbench import assets
+    from simbav2.envs.humanoid_bench import assets
 
     with download_bar() as progress:
         return assets.install(source, progress)

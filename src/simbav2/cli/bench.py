@@ -14,10 +14,10 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2 import bench
+    from simbav2.experiments import benchmark
 
-    result = bench.run(bench.QUICK if options.quick else bench.FULL)
+    result = benchmark.run(benchmark.QUICK if options.quick else benchmark.FULL)
     if options.json:
         return print_json(result)
-    print(bench.table(result))
+    print(benchmark.table(result))
     return 0

@@ -34,7 +34,7 @@ def _run(options: argparse.Namespace) -> int:
         return _check(options.check, options.json)
     if not options.folders or options.out is None:
         raise InputError("nothing to do; expected `simbav2 dataset RUN... --out FILE.hdf5` or `--check FILE`")
-    from simbav2.training.collect import write
+    from simbav2.training.make_dataset import write
 
     transitions = write(
         options.folders, options.out, options.mix, options.episodes, options.transitions, options.seed

@@ -14,7 +14,7 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2 import doctor
+    from simbav2.experiments import doctor
 
     findings = doctor.examine()
     if options.json:

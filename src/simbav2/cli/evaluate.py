@@ -27,8 +27,8 @@ def add(command: AddCommand) -> None:
 def _run(options: argparse.Namespace) -> int:
     from simbav2.agent import Agent
     from simbav2.training.evaluate import evaluate, mean_success, mean_total
-    from simbav2.training.record import read_metrics
-    from simbav2.training.symptoms import as_json, diagnose
+    from simbav2.training.health import as_json, diagnose
+    from simbav2.training.logger import read_metrics
 
     if options.episodes < 1:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")

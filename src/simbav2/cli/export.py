@@ -31,7 +31,7 @@ def add(command: AddCommand) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from simbav2.agent import Agent
-    from simbav2.interop.export import export_policy, suffix
+    from simbav2.export.export import export_policy, suffix
 
     out = options.out or options.folder / f"policy{suffix(options.format)}"
     exported = export_policy(Agent.load(options.folder), options.format, out, options.unit_actions)

@@ -35,11 +35,11 @@ def _run(options: argparse.Namespace) -> int:
             "task": agent.config.task,
             "updates": agent.updates,
             "actor": {"width": actor.width, "depth": actor.depth},
-            "critic": {"width": critic.width, "depth": critic.depth, "members": critic.members},
+            "critic": {"width": critic.width, "depth": critic.depth, "num_critics": critic.num_critics},
             "out": str(options.out),
         })  # fmt: skip
     print(
         f"{options.out}: an agent after {agent.updates:,} updates; actor of width {actor.width} and depth "
-        f"{actor.depth}, {critic.members} x critic of width {critic.width} and depth {critic.depth}"
+        f"{actor.depth}, {critic.num_critics} x critic of width {critic.width} and depth {critic.depth}"
     )
     return 0

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from simbav2 import presets
 from simbav2.cli.downloads import download_bar
 from simbav2.cli.parser import AddCommand
 from simbav2.cli.runs import add_run_options, carry_out, settings
+from simbav2.config import presets
 from simbav2.datasets.catalog import D4RL
 from simbav2.errors import InputError
 
@@ -18,7 +18,7 @@ def add(command: AddCommand) -> None:
     parser = command("offline", _run, "learn from recorded data, and go on acting where asked to")
     parser.usage = (
         "simbav2 offline DATASET [--data FILE] [--task TASK] [--download] [--then-online N] [--preset NAME]\n"
-        "                       [--design X] [--seed K] [--out DIR] [--overwrite | --auto-resume] [--keep N]\n"
+        "                       [--ablation X] [--seed K] [--out DIR] [--overwrite | --auto-resume] [--keep N]\n"
         "                       [--track SERVICE ...] [--section.field VALUE ...]"
     )
     parser.add_argument(
@@ -57,14 +57,14 @@ def _run(options: argparse.Namespace) -> int:
         task=options.task,
         then_online=options.then_online,
         preset=options.preset,
-        design=options.design,
+        ablation=options.ablation,
         settings=settings(options),
     )
     return carry_out(agent, options)
 
 
 def _fetch(names: Sequence[str]) -> None:
-    from simbav2.datasets.recorded import fetch
+    from simbav2.datasets.dataset import fetch
 
     for name in names:
         with download_bar() as progress:

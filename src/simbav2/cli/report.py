@@ -23,7 +23,7 @@ def add(command: AddCommand) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="add curves of other systems: a CSV file with exp_name,env_name,seed,metric,env_step,value",
+        help="add curves of other methods: a CSV file with exp_name,env_name,seed,metric,env_step,value",
     )
     parser.add_argument(
         "--watch",
@@ -36,7 +36,7 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2.analysis.report import report, watch
+    from simbav2.experiments.report.report import report, watch
 
     if options.watch is not None and options.watch < 1:
         raise InputError(f"--watch is {options.watch}; expected at least 1 second")

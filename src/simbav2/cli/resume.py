@@ -18,7 +18,7 @@ def add(command: AddCommand) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from simbav2.training import run
-    from simbav2.training.tracking import trackers
+    from simbav2.training.trackers import trackers
 
     callbacks = trackers(options.track)
     return conclude(options.folder, run.resume(options.folder, options.stop_after, callbacks=callbacks))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simbav2 import presets
 from simbav2.cli.parser import HelpAll, Parser
+from simbav2.config import presets
 from simbav2.config import tree as config
 from simbav2.errors import Failure, InputError, printable
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 STOPPED = 130  # the shell's status for Ctrl-C
 SERVICES = ("tensorboard", "wandb")
-_OWN_OPTIONS = ("task", "preset", "design")  # options of their own
+_OWN_OPTIONS = ("task", "preset", "ablation")  # options of their own
 _COLUMN = 42  # where the help sentences start
 COMMON = (
     *("seed", "env_steps", "num_envs", "warmup_decisions", "updates_per_decision", "drop_bad_steps"),
-    *("actor.width", "critic.width", "critic.depth", "critic.members"),
+    *("actor.width", "critic.width", "critic.depth", "critic.num_critics"),
     *("learning_rate.initial", "learning_rate.final", "replay.batch_size", "replay.n_step", "data.passes"),
     *(
         "schedule.log_every",
@@ -42,9 +42,9 @@ def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> Non
         "--preset", metavar="NAME", default=preset, help=f"{', '.join(presets.PRESETS)} (default: {preset})"
     )
     parser.add_argument(
-        "--design",
+        "--ablation",
         metavar="X",
-        help="make one change of the paper's design study to the preset: a to m, see `simbav2 presets`",
+        help="make one change of the paper's ablation study to the preset: a to m, see `simbav2 presets`",
     )
     parser.add_argument(
         "--stop-after",
@@ -139,7 +139,7 @@ def exit_status(work: Callable[[], int]) -> int:
 def carry_out(agent: Agent, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
     """Make the run, or go on with it where that is asked for."""
     from simbav2.training import run
-    from simbav2.training.tracking import trackers
+    from simbav2.training.trackers import trackers
 
     folder, callbacks = options.out or run.default_folder(agent.config), [*trackers(options.track), *callbacks]
     if options.auto_resume:
@@ -151,7 +151,7 @@ def conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     if summary is None:
         print(f"stopped and saved; go on with: simbav2 resume {folder}")
         return STOPPED
-    from simbav2.training.display import measures_table
+    from simbav2.training.console import measures_table
 
     for line in measures_table(summary.get("measures", {})):
         print(line)

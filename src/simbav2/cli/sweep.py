@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from simbav2.cli.parser import AddCommand, print_json
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import InputError, printable
-from simbav2.sweep.plan import Plan, Run, named_plans, read_plan
+from simbav2.experiments.sweep.plan import Plan, Run, named_plans, read_plan
 
 if TYPE_CHECKING:
-    from simbav2.sweep.attempt import Outcome
-    from simbav2.sweep.display import Board
+    from simbav2.experiments.sweep.attempt import Outcome
+    from simbav2.experiments.sweep.display import SweepTable
 
 GIGABYTE = 1 << 30
 
@@ -88,8 +88,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _status(plan: Plan, options: argparse.Namespace) -> int:
-    from simbav2.sweep.display import line
-    from simbav2.sweep.status import look, told
+    from simbav2.experiments.sweep.display import line
+    from simbav2.experiments.sweep.status import look, told
 
     statuses = {run: look(run, options.out) for run in plan.runs}
     if options.json:
@@ -102,10 +102,10 @@ def _status(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def _dry_run(plan: Plan, options: argparse.Namespace) -> int:
-    from simbav2.sweep.estimate import estimate, pace
-    from simbav2.sweep.process import cores
-    from simbav2.sweep.status import look
-    from simbav2.training.display import clock
+    from simbav2.experiments.sweep.estimate import estimate, pace
+    from simbav2.experiments.sweep.process import cores
+    from simbav2.experiments.sweep.status import look
+    from simbav2.training.console import clock
 
     measured = pace(plan.runs, options.out)
     estimates = {run: estimate(run) for run in plan.runs}
@@ -148,9 +148,9 @@ def _gigabytes(size: int) -> str:
 
 
 def _slurm(plan: Plan, options: argparse.Namespace) -> int:
-    from simbav2.sweep.estimate import estimate
-    from simbav2.sweep.log import FOLDER
-    from simbav2.sweep.slurm import script
+    from simbav2.experiments.sweep.estimate import estimate
+    from simbav2.experiments.sweep.log import FOLDER
+    from simbav2.experiments.sweep.slurm import script
 
     out = options.out.resolve()
     runs = _left(plan, out)
@@ -165,20 +165,20 @@ def _slurm(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def _left(plan: Plan, out: Path) -> list[Run]:
-    from simbav2.sweep.status import look
+    from simbav2.experiments.sweep.status import look
 
     return [run for run in plan.runs if look(run, out).state != "finished"]
 
 
 def _sweep(plan: Plan, options: argparse.Namespace) -> int:
-    from simbav2.sweep.display import Board
+    from simbav2.experiments.sweep.display import SweepTable
 
     out = options.out.resolve()
     runs = _left(plan, out)
     if not runs:
         print(f"{plan.name}: all {len(plan.runs)} runs are finished")
         return _conclude(plan, {}, out, options)
-    with Board(plan, out) as board:
+    with SweepTable(plan, out) as board:
         outcomes = _make(runs, out, board, options)
     print(f"{plan.name}: {board.told()}")
     if len(outcomes) < len(runs) or any(outcome.state == "stopped" for outcome in outcomes.values()):
@@ -187,16 +187,16 @@ def _sweep(plan: Plan, options: argparse.Namespace) -> int:
     return _conclude(plan, outcomes, out, options)
 
 
-def _make(runs: Sequence[Run], out: Path, board: Board, options: argparse.Namespace) -> dict[str, Outcome]:
-    from simbav2.sweep.process import cores
+def _make(runs: Sequence[Run], out: Path, board: SweepTable, options: argparse.Namespace) -> dict[str, Outcome]:
+    from simbav2.experiments.sweep.process import cores
 
     workers = min(options.workers or len(cores()), len(runs))
     if options.backend == "ray":
-        from simbav2.sweep import ray
+        from simbav2.experiments.sweep import ray
 
         cluster = ray.Cluster(options.address, workers, options.cpus_per_run, options.gpus_per_run)
         return ray.make(runs, out, cluster, options.retries, board.refresh)
-    from simbav2.sweep import local, memory
+    from simbav2.experiments.sweep import local, memory
 
     free = memory.available() if options.memory is None else int(options.memory * GIGABYTE)
     return local.make(runs, out, local.Machine(workers, free), options.retries, board.refresh)
@@ -204,8 +204,8 @@ def _make(runs: Sequence[Run], out: Path, board: Board, options: argparse.Namesp
 
 def _conclude(plan: Plan, outcomes: Mapping[str, Outcome], out: Path, options: argparse.Namespace) -> int:
     """What went wrong, and the report on the rest."""
-    from simbav2.analysis.report import report
-    from simbav2.sweep import log
+    from simbav2.experiments.report.report import report
+    from simbav2.experiments.sweep import log
 
     failed = [run for run in plan.runs if run.name in outcomes and outcomes[run.name].state == "failed"]
     for run in failed:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from simbav2 import presets
 from simbav2.cli.parser import AddCommand
 from simbav2.cli.runs import add_run_options, carry_out, settings
-from simbav2.config import override
+from simbav2.config import override, presets
 from simbav2.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ DEFAULT_TASK = "dmc/walker-stand"
 def add(command: AddCommand) -> None:
     parser = command("train", _run, "train an agent: live progress, evaluations, checkpoints, a report")
     parser.usage = (
-        "simbav2 train TASK [--preset NAME] [--design X] [--seed K | --seeds K ...] [--env-steps N]\n"
+        "simbav2 train TASK [--preset NAME] [--ablation X] [--seed K | --seeds K ...] [--env-steps N]\n"
         "                     [--out DIR] [--overwrite | --auto-resume] [--keep N] [--track SERVICE ...]\n"
         "                     [--section.field VALUE ...]"
     )
@@ -50,22 +49,22 @@ def _run(options: argparse.Namespace) -> int:
 def _agent(options: argparse.Namespace, given: dict[str, Any]) -> Agent:
     from simbav2.agent import Agent
 
-    return Agent(options.task, preset=options.preset, design=options.design, **given)
+    return Agent(options.task, preset=options.preset, ablation=options.ablation, **given)
 
 
 def _train_seeds(options: argparse.Namespace) -> int:
     """As processes; the worst exit status is ours."""
-    from simbav2.sweep import seeds
+    from simbav2.experiments.sweep import seeds
 
     given = settings(options)
     if "seed" in given:
         raise InputError("--seed and --seeds were both given; expected one of them")
     if len(set(options.seeds)) < len(options.seeds):
         raise InputError(f"--seeds names a seed twice: {' '.join(map(str, options.seeds))}")
-    override(presets.preset(options.preset, options.design), given)  # bad settings are reported once
+    override(presets.preset(options.preset, options.ablation), given)  # bad settings are reported once
 
     common = [options.task, "--preset", options.preset]
-    common += ["--design", options.design] if options.design else []
+    common += ["--ablation", options.ablation] if options.ablation else []
     common += ["--stop-after", str(options.stop_after)] if options.stop_after else []
     common += ["--overwrite"] if options.overwrite else []
     common += ["--auto-resume"] if options.auto_resume else []

@@ -73,11 +73,11 @@ class PreLayerNorm:
 
 
 @dataclass(frozen=True)
-class Perceptron:
+class MLP:
     """Linear layers with relu."""
 
 
-Architecture = Hyperspherical | PreLayerNorm | Perceptron
+Architecture = Hyperspherical | PreLayerNorm | MLP
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Critic:
     width: int = setting(512, "hidden units of each critic; 128 is four times as fast", at_least=1)
     depth: int = setting(2, "blocks (hidden layers of an MLP) of each critic", at_least=1)
     architecture: Architecture = setting(Hyperspherical(), "network of the critics")
-    members: int | None = setting(
+    num_critics: int | None = setting(
         None, "number of critics; none: two (clipped double Q) where episodes can end early, else one", at_least=1
     )
 
@@ -115,12 +115,12 @@ class Deterministic:
 
 
 @dataclass(frozen=True)
-class Return:
+class MaximizeReturn:
     """The actor seeks return (and entropy) alone."""
 
 
 @dataclass(frozen=True)
-class ReturnAndCloning:
+class ReturnPlusBC:
     """The actor is held to the actions of the batch as well: `weight` * mean |Q| * mean (pi(o) - a)^2.
 
     While acting after learning from data, the weight falls linearly to zero over the decisions to come.
@@ -130,11 +130,11 @@ class ReturnAndCloning:
 
 
 @dataclass(frozen=True)
-class Cloning:
+class BehaviorCloning:
     """The actor imitates the actions of the batch and seeks nothing else."""
 
 
-Objective = Return | ReturnAndCloning | Cloning
+Objective = MaximizeReturn | ReturnPlusBC | BehaviorCloning
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayConfig:
     capacity: int = setting(1_000_000, "transitions in the replay buffer", at_least=1)
     batch_size: int = setting(256, "transitions per update", at_least=1)
     n_step: int = setting(1, "steps of reward before bootstrapping", at_least=1)
@@ -214,7 +214,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Data:
-    """Recorded experience that a run learns from before it acts; none in online training.
+    """Dataset experience that a run learns from before it acts; none in online training.
 
     `transitions` and `sha256` are the data's own, so that a resumed run meets the same data or refuses.
     """
@@ -237,7 +237,7 @@ class Schedule:
     evaluate_every: int = setting(10_000, "steps between two evaluations", at_least=1)
     evaluation_episodes: int = setting(10, "episodes per evaluation", at_least=1)
     checkpoint_every: int = setting(50_000, "steps between two checkpoints", at_least=1)
-    measure_every: int = setting(1_000, "steps between two diagnostics, such as norms", at_least=1)
+    diagnostics_every: int = setting(1_000, "steps between two diagnostics, such as norms", at_least=1)
     checkpoint_minutes: float = setting(10.0, "most minutes between two checkpoints; 0: no limit", at_least=0)
     keep: int = setting(2, "checkpoints to keep; an older one serves when the newest is damaged", at_least=1)
 
@@ -246,7 +246,7 @@ class Schedule:
 class Config:
     task: str = setting("", "task id or Gymnasium id")
     preset: str = setting("simbav2", "preset that the settings start from")
-    design: str | None = setting(None, "change of the paper's design study made to the preset")
+    ablation: str | None = setting(None, "change of the paper's ablation study made to the preset")
     seed: int = setting(0, "seed of everything random", at_least=0)
     env_steps: int = setting(1_000_000, "simulator steps; schedules are made for them", at_least=1)
     action_repeat: int | None = setting(None, "simulator steps per decision; none: the task's own", at_least=1)
@@ -272,12 +272,12 @@ class Config:
     actor: Actor = Actor()
     critic: Critic = Critic()
     policy: Gaussian | Deterministic = setting(Gaussian(), "policy distribution")
-    objective: Objective = setting(Return(), "what the actor maximises")
+    objective: Objective = setting(MaximizeReturn(), "what the actor maximises")
     value: Categorical | Scalar = setting(Categorical(), "what a critic predicts")
     rewards: RewardScaling | RawRewards = setting(RewardScaling(), "reward scaling")
     target: SoftTarget | HardTarget = setting(SoftTarget(), "target network update")
     learning_rate: LinearDecay | Constant = setting(LinearDecay(), "learning-rate schedule")
-    replay: Replay = Replay()
+    replay: ReplayConfig = ReplayConfig()
     data: Data = Data()
     schedule: Schedule = Schedule()
 
@@ -289,16 +289,16 @@ class Config:
     def resolve(self, task: Task) -> Config:
         """The same run with every open field filled in from the facts of its task."""
         repeat = self.action_repeat or task.action_repeat
-        members = self.critic.members or (2 if task.fails else 1)
+        members = self.critic.num_critics or (2 if task.early_termination else 1)
         resolved = replace(
             self,
             task=task.id,
             action_repeat=repeat,
             updates_per_decision=self.updates_per_decision or float(repeat),
             discount=self.discount or heuristic_discount(task.episode_length, repeat),
-            critic=replace(self.critic, members=members),
+            critic=replace(self.critic, num_critics=members),
         )
-        (_, every), steps = resolved.rhythm, -(-resolved.decisions // self.num_envs)
+        (_, every), steps = resolved.update_schedule, -(-resolved.decisions // self.num_envs)
         if 0 < steps < every:
             raise InputError(
                 f"updates_per_decision is {resolved.updates_per_decision:g}: the first update comes after "
@@ -307,7 +307,7 @@ class Config:
         return resolved
 
     @property
-    def rhythm(self) -> tuple[int, int]:
+    def update_schedule(self) -> tuple[int, int]:
         """(K, q): K updates in one dispatch after every q steps of the vector environment."""
         assert self.updates_per_decision is not None
         ratio = Fraction(self.updates_per_decision) * self.num_envs
@@ -318,7 +318,7 @@ class Config:
     @property
     def imitates(self) -> bool:
         """Whether the actor is held to actions that somebody took: then there is no learning without data."""
-        return not isinstance(self.objective, Return)
+        return not isinstance(self.objective, MaximizeReturn)
 
     @property
     def scheduled(self) -> bool:
@@ -360,8 +360,8 @@ class Config:
     def name(self) -> str:
         """The digest, with what a person looks for before it; the name of the run's folder."""
         task = re.sub(r"[^A-Za-z0-9.-]+", "-", self.task).strip("-.")[:100]
-        system = f"{self.preset}-{self.design}" if self.design else self.preset
-        return f"{task}-{system}-s{self.seed}-{self.digest()}"
+        method = f"{self.preset}-{self.ablation}" if self.ablation else self.preset
+        return f"{task}-{method}-s{self.seed}-{self.digest()}"
 
 
 def heuristic_discount(episode_length: int, action_repeat: int) -> float:
@@ -376,9 +376,34 @@ def other_schedule(found: Mapping[str, Any], config: Config) -> str:
     return ", ".join(f"schedule.{name} {value}" for name, value in found.items() if value != ours.get(name, value))
 
 
+# Names of 0.1, in the files of older runs.
+_RENAMED = {
+    "design": "ablation",
+    "members": "num_critics",
+    "measure_every": "diagnostics_every",
+    "fails": "early_termination",
+}
+_RENAMED_KINDS = {
+    "Perceptron": "MLP",
+    "Return": "MaximizeReturn",
+    "ReturnAndCloning": "ReturnPlusBC",
+    "Cloning": "BehaviorCloning",
+}
+
+
+def upgrade(data: Any) -> Any:
+    """The content of a `config.json`, with the names of older versions replaced by today's."""
+    if not isinstance(data, Mapping):
+        return data
+    upgraded = {_RENAMED.get(name, name): upgrade(value) for name, value in data.items()}
+    if isinstance(kind := upgraded.get("kind"), str):
+        upgraded["kind"] = _RENAMED_KINDS.get(kind, kind)
+    return upgraded
+
+
 def from_json(data: Mapping[str, Any]) -> Config:
     """The config that `to_json` wrote, possibly in an older version: a missing field takes its default.
 
     Unknown and ill-typed fields are refused.
     """
-    return read(Config(), data, "")
+    return read(Config(), upgrade(data), "")

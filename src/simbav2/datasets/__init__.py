@@ -1,1 +1,1 @@
-"""Recorded experience: which data sets there are, how their files are read, written, checked and fetched."""
+"""Dataset experience: which data sets there are, how their files are read, written, checked and fetched."""

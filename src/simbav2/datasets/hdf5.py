@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2.datasets.part import Part, check_actions, check_finite
+from simbav2.datasets.part import Chunk, check_actions, check_finite
 from simbav2.errors import InputError
 
 KEYS = ("observations", "actions", "rewards", "terminals", "timeouts")
@@ -94,7 +94,7 @@ class Recording:
         stored = (self.columns["observations"].chunks or (1,))[0]
         return max(1, BLOCK // stored) * stored
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Chunk]:
         following = self.block("observations", 0)
         for first in range(0, self.rows, self.block_size):
             observation = following
@@ -104,7 +104,7 @@ class Recording:
             check_actions(action, f"{self.name} actions", first)
             rows = slice(first, last)
             successor, apart, over = self._successors(rows, np.concatenate([observation[1:], following[:1]]))
-            part = Part(
+            part = Chunk(
                 observation=observation,
                 action=action,
                 reward=self.block("rewards", first),
@@ -127,13 +127,13 @@ class Recording:
         return one_on, apart, apart
 
 
-def _without(part: Part, dropped: NDArray) -> Part:
+def _without(part: Chunk, dropped: NDArray) -> Chunk:
     if not dropped.any():
         return part
     kept = ~dropped
-    columns = {name: getattr(part, name)[kept] for name in Part._fields[:5]}
+    columns = {name: getattr(part, name)[kept] for name in Chunk._fields[:5]}
     place = np.cumsum(kept) - 1
-    return Part(**columns, apart=place[part.apart], final_observation=part.final_observation)
+    return Chunk(**columns, apart=place[part.apart], final_observation=part.final_observation)
 
 
 # Writing. -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2.datasets.part import Part, check_actions, check_finite
+from simbav2.datasets.part import Chunk, check_actions, check_finite
 from simbav2.envs.spaces import FlatObservations, UnitActions
 from simbav2.errors import InputError
 
@@ -38,7 +38,7 @@ class MinariSource:
         self.observation_size = self._observations.size
         self.action_size = self._actions.size
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Chunk]:
         first = 0
         for episode in self._data.iterate_episodes():
             count = len(episode.rewards)
@@ -52,5 +52,5 @@ class MinariSource:
             over = np.arange(count) == count - 1
             terminated = np.asarray(episode.terminations, np.bool_)
             end = np.array([count - 1])
-            yield Part(observation[:-1], action, reward, terminated, over, end, observation[-1:])
+            yield Chunk(observation[:-1], action, reward, terminated, over, end, observation[-1:])
             first += count

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simbav2.errors import InputError
 
 
-class Part(NamedTuple):
+class Chunk(NamedTuple):
     """Consecutive transitions. The successor of a row is the observation of the next, unless it is in `apart`."""
 
     observation: NDArray[np.float32]  # [N, O]
@@ -32,7 +32,7 @@ class Source(Protocol):
     observation_size: int
     action_size: int
 
-    def parts(self) -> Iterator[Part]: ...
+    def parts(self) -> Iterator[Chunk]: ...
 
 
 def check_finite(array: NDArray, place: str, first_row: int) -> None:

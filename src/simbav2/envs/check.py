@@ -43,7 +43,7 @@ def missing(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _play(task: Task, steps: int) -> None:
     import numpy as np
 
-    from simbav2.envs.hbench import assets
+    from simbav2.envs.humanoid_bench import assets
     from simbav2.envs.make import make_env
 
     if task.family == "hbench":

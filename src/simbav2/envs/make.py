@@ -25,6 +25,7 @@ from simbav2.errors import InputError, nearest
 
 Source: TypeAlias = str | gym.Env | Callable[[], gym.Env]
 
+_MODULES = {"hbench": "humanoid_bench"}
 CUSTOM = "custom"  # the suite of what is not a task of the benchmark
 EPISODE_LENGTH = 1000  # assumed, for the discount only, of an environment that states no time limit
 
@@ -102,7 +103,7 @@ def _simulate(task: Task, render_mode: str | None) -> gym.Env:
     """A task of ours, from the module that bears its family's name."""
     check_import()
     try:
-        suite = importlib.import_module(f"simbav2.envs.{task.family}")
+        suite = importlib.import_module(f"simbav2.envs.{_MODULES.get(task.family, task.family)}")
     except ImportError as error:
         package = "simbav2[myosuite]" if task.family == "myosuite" else "simbav2"
         raise InputError(f"{task.id} cannot be built ({error}); pip install '{package}'") from error

@@ -21,7 +21,9 @@ class Task:
     action_size: int
     action_repeat: int
     episode_length: int  # simulator steps, before action repeat
-    fails: bool  # the paper counts the suite among those that end episodes at failure, and gives it two critics
+    early_termination: (
+        bool  # the paper counts the suite among those that end episodes at failure, and gives it two critics
+    )
     metric: Literal["return", "success"]
     random_score: float | None  # of a random policy; None for an environment outside the benchmark
     reference_score: (
@@ -60,7 +62,7 @@ FAMILIES = ("mujoco", "dmc", "myosuite", "hbench")
 
 # fmt: off
 _TASKS = (
-    #    id                             suite       obs act rep steps fails  metric       random reference
+    #    id                             suite       obs act rep steps early  metric       random reference
     Task("mujoco/Ant-v4",               "mujoco",    27,  8, 1, 1000, True,  "return",   -70.288,  3942.0),
     Task("mujoco/HalfCheetah-v4",       "mujoco",    17,  6, 1, 1000, True,  "return",  -289.415, 10574.0),
     Task("mujoco/Hopper-v4",            "mujoco",    11,  3, 1, 1000, True,  "return",    18.791,  3226.0),

@@ -5,7 +5,7 @@ environment starts the next episode and `Step.dropped` says so, while the other 
 Elsewhere it is a `BadStep`, after which `episodes` are still those of the last good step.
 
 Gymnasium's SyncVectorEnv would do, but it gathers every `info` entry of every step: with the nine of Ant-v4,
-one environment takes 45 microseconds besides the simulator. `Members` reads what it needs and takes 8.
+one environment takes 45 microseconds besides the simulator. `EnvList` reads what it needs and takes 8.
 """
 
 from __future__ import annotations
@@ -246,14 +246,14 @@ def make_vector_env(
     if isinstance(first, VectorEnv):
         try:
             _check_settings(first, num_envs, action_repeat)
-            return Foreign(first, seed, drop_bad_steps)
+            return VectorEnvAdapter(first, seed, drop_bad_steps)
         except InputError:
             if first is not source:
                 first.close()
             raise
     sources: list[Any] = [first, *[source] * ((num_envs or 1) - 1)]
     members = [make_member(each, seed, stream, action_repeat) for stream, each in enumerate(sources)]
-    return Members(members, describe(members[0], source), seed, drop_bad_steps)
+    return EnvList(members, describe(members[0], source), seed, drop_bad_steps)
 
 
 def _check_settings(vector: VectorEnv, num_envs: int | None, action_repeat: int | None) -> None:
@@ -263,7 +263,7 @@ def _check_settings(vector: VectorEnv, num_envs: int | None, action_repeat: int 
         raise InputError(f"action_repeat is {action_repeat}, but {vector} came; repeat actions inside it")
 
 
-class Members(Envs):
+class EnvList(Envs):
     """Environments made by `make_env`, one after the other."""
 
     def __init__(
@@ -340,7 +340,7 @@ class Members(Envs):
             member.close()
 
 
-class Foreign(Envs):
+class VectorEnvAdapter(Envs):
     """Somebody else's vector environment.
 
     It resets its members itself, so only the first episodes get a seed from us, `episodes` only counts, and

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simbav2.interop.export import export_policy
+    from simbav2.export.export import export_policy
     from simbav2.interop.release import from_release
 
 __all__ = ["export_policy", "from_release"]
 
-_LAZY = {"export_policy": "simbav2.interop.export", "from_release": "simbav2.interop.release"}
+_LAZY = {"export_policy": "simbav2.export.export", "from_release": "simbav2.interop.release"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from simbav2.analysis.aggregate import bootstrap_interval, mean
-from simbav2.analysis.plots import draw_task
-from simbav2.analysis.run_page import command
-from simbav2.analysis.runs import Run, read_run
-from simbav2.analysis.scores import metric, systems
-from simbav2.analysis.tables import interval, plain
+from simbav2.experiments.report.plots import draw_task
+from simbav2.experiments.report.run_page import command
+from simbav2.experiments.report.runs import Run, read_run
+from simbav2.experiments.report.scores import methods, metric
+from simbav2.experiments.report.statistics import bootstrap_interval, mean
+from simbav2.experiments.report.tables import interval, plain
 
 CARD, CURVE = "README.md", "curve.png"
 
@@ -22,7 +22,7 @@ def write_card(folder: Path, repo: str, out: Path) -> list[Path]:
     run = read_run(folder)
     written = [out / CARD]
     if len(run.evaluations.env_step):
-        draw_task(run.task, dict(enumerate(systems([run]))), out / Path(CURVE).stem)
+        draw_task(run.task, dict(enumerate(methods([run]))), out / Path(CURVE).stem)
         written.append(out / CURVE)
     (out / CARD).write_text(_text(run, repo, curve=len(written) > 1), encoding="utf-8")
     return written

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from simbav2.checkpoint import checkpoint, manifest, rotation
+from simbav2.checkpoint.files import length
 from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.interop.card import CARD, CURVE, write_card
-from simbav2.training import checkpoint, history, manifest
-from simbav2.training.files import length
 
 RECORDS = ("config.json", "summary.json", "evaluations.csv", "progress.csv", "metrics.jsonl", "warnings.jsonl")
 SAVED = (*checkpoint.AGENT, checkpoint.NEWEST, manifest.NAME)
@@ -110,8 +110,8 @@ def _to_push(folder: Path) -> dict[str, Path]:
 
 def _saved_in(folder: Path) -> Path:
     """Where the agent itself is: the newest whole checkpoint of a run, or the folder."""
-    if history.checkpoints(folder):
-        return history.newest_whole(folder)
+    if rotation.checkpoints(folder):
+        return rotation.newest_whole(folder)
     if not (folder / manifest.NAME).exists():
         raise InputError(f"{folder} holds no saved agent; expected a run or a folder written by `agent.save`")
     return folder

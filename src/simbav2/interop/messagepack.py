@@ -14,8 +14,8 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.checkpoint.files import damage, length
 from simbav2.errors import CheckpointError
-from simbav2.training.files import damage, length
 
 LIMIT = 4 << 30  # bytes
 _ARRAY, _SCALAR = 1, 3  # Flax's codes

@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2 import presets
 from simbav2.agent import Agent
-from simbav2.config import Config, override
+from simbav2.checkpoint.files import damage
+from simbav2.config import Config, override, presets
 from simbav2.envs.make import EPISODE_LENGTH, custom
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import make_vector_env
@@ -24,8 +24,7 @@ from simbav2.errors import InputError
 from simbav2.interop import messagepack
 from simbav2.interop.release_networks import Network, actor_names, critic_names, file_of
 from simbav2.learner import Learner, LearnerState
-from simbav2.statistics import Moments, Returns, Statistics
-from simbav2.training.files import damage
+from simbav2.normalization import Moments, ReturnStatistics, RunningStatistics
 
 NAME = "release-checkpoint"  # of the task where none is given
 _MOST_ENVS = 1024  # side by side; more are a forgery that would take long to make
@@ -44,7 +43,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
     actor, critic = Network.read(folder, "actor"), Network.read(folder, "critic")
     _check_inputs(actor, observation_size, 0)
     _check_inputs(critic, observation_size, action_size)
-    statistics = Statistics(_observations(folder, observation_size), _returns(folder))
+    statistics = RunningStatistics(_observations(folder, observation_size), _returns(folder))
     num_envs = len(statistics.returns.running)
     envs = None if env is None else make_vector_env(env, num_envs=num_envs)
     task = custom(NAME, observation_size, action_size, 1, EPISODE_LENGTH) if envs is None else envs.task
@@ -75,7 +74,7 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
 def _config(actor: Network, critic: Network, task: Task, num_envs: int) -> Config:
     """The preset of the authors' code with the sizes of the arrays."""
     settings: dict[str, Any] = {"num_envs": num_envs, "value.atoms": critic.atoms()}
-    settings["critic.members"] = critic.sizes().members
+    settings["critic.num_critics"] = critic.sizes().members
     for name, sizes in (("actor", actor.sizes()), ("critic", critic.sizes())):
         settings |= {f"{name}.width": sizes.width, f"{name}.depth": sizes.depth}
     with damage(actor.file.parents[2]):
@@ -89,7 +88,7 @@ def _check_inputs(network: Network, observations: int, actions: int) -> None:
         raise InputError(f"{network.file} is for {inputs} inputs, but {given} were given")
 
 
-# Statistics. ----------------------------------------------------------------------------------------------
+# RunningStatistics. ----------------------------------------------------------------------------------------------
 
 
 def _observations(folder: Path, size: int) -> Moments:
@@ -97,7 +96,7 @@ def _observations(folder: Path, size: int) -> Moments:
     return _moments(file, messagepack.read(file), "obs_rms", size)
 
 
-def _returns(folder: Path) -> Returns:
+def _returns(folder: Path) -> ReturnStatistics:
     file = file_of(folder, "rew_norm")
     data = messagepack.read(file)
     moments = _moments(file, data, "G_rms", 1)
@@ -105,7 +104,7 @@ def _returns(folder: Path) -> Returns:
         running = _numbers(data["G"])
         if len(running) > _MOST_ENVS:
             raise ValueError(f"G is of {len(running):,} environments; at most {_MOST_ENVS:,} are believed")
-        return Returns(running, moments, float(_numbers(data["G_r_max"])[0]))
+        return ReturnStatistics(running, moments, float(_numbers(data["G_r_max"])[0]))
 
 
 def _moments(file: Path, data: Mapping[str, Any], name: str, size: int) -> Moments:

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.checkpoint.files import damage
 from simbav2.errors import InputError
 from simbav2.interop import messagepack
-from simbav2.learner import Trained
-from simbav2.training.files import damage
+from simbav2.learner import TrainState
 
 _STACKED = "VmapSimbaV2Critic_0"  # above the tree of several critics, whose arrays have a leading axis
 _MOST = 64  # layers or critics; more are a forgery that would take hours to plan
@@ -64,7 +64,7 @@ class Network(NamedTuple):
         with damage(self.file):
             return _array(_unstacked(self.tree["params"])[0], "predictor/w2/hyper_dense/kernel").shape[-1]
 
-    def trained(self, planned: Any, names: Mapping[str, str]) -> Trained:
+    def trained(self, planned: Any, names: Mapping[str, str]) -> TrainState:
         with damage(self.file):
             adam = _adam(self.tree["opt_state"])
             optimizer = planned.optimizer._replace(
@@ -72,7 +72,7 @@ class Network(NamedTuple):
                 mu=_fill(planned.params, adam["mu"], names),
                 nu=_fill(planned.params, adam["nu"], names),
             )
-        return Trained(self.params(planned.params, names), optimizer)
+        return TrainState(self.params(planned.params, names), optimizer)
 
     def params(self, planned: Tree, names: Mapping[str, str]) -> Tree:
         with damage(self.file):
@@ -89,7 +89,7 @@ class Sizes(NamedTuple):
 # Names: ours -> theirs. -----------------------------------------------------------------------------------
 
 
-def _trunk_names(network: Network) -> dict[str, str]:
+def _encoder_names(network: Network) -> dict[str, str]:
     names = {
         "encoder/UnitDense_0/kernel": "embedder/w/hyper_dense/kernel",
         "encoder/Scale_0/vector": "embedder/scaler/scaler",
@@ -116,11 +116,11 @@ def _head_names(ours: str, theirs: str, bias: str) -> dict[str, str]:
 
 def actor_names(actor: Network) -> dict[str, str]:
     mean = _head_names("predictor_mean", "mean_", "mean_bias")
-    return _trunk_names(actor) | mean | _head_names("predictor_log_std", "std_", "std_bias")
+    return _encoder_names(actor) | mean | _head_names("predictor_log_std", "std_", "std_bias")
 
 
 def critic_names(critic: Network) -> dict[str, str]:
-    return _trunk_names(critic) | _head_names("predictor", "", "value_bias")
+    return _encoder_names(critic) | _head_names("predictor", "", "value_bias")
 
 
 # Trees. ---------------------------------------------------------------------------------------------------

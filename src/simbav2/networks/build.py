@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from simbav2.config import Config
+from simbav2.networks.critics import CriticNetwork, Ensemble, Value, value
 from simbav2.networks.policies import Actions, PolicyNetwork, Temperature, temperature
-from simbav2.networks.values import CriticNetwork, Ensemble, Value, value
 from simbav2.types import Array, Params
 
 
@@ -40,12 +40,12 @@ class Networks:
 
 
 def build(config: Config, observation_size: int, action_size: int) -> Networks:
-    assert config.critic.members is not None, "resolve the config first"
+    assert config.critic.num_critics is not None, "resolve the config first"
     meaning = value(config.value)
     return Networks(
         policy=PolicyNetwork(config.policy, config.actor, action_size),
         temperature=temperature(config.policy, action_size),
-        critic=Ensemble(CriticNetwork(config.critic, meaning.size), config.critic.members),
+        critic=Ensemble(CriticNetwork(config.critic, meaning.size), config.critic.num_critics),
         value=meaning,
         observation_size=observation_size,
         action_size=action_size,

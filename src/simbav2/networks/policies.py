@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from simbav2 import config
-from simbav2.networks import trunks
+from simbav2.networks import architectures
 from simbav2.types import Array
 
 
@@ -82,7 +82,7 @@ def temperature(part: config.Gaussian | config.Deterministic, action_size: int) 
 
 
 class PolicyNetwork(nn.Module):
-    """A trunk, and one head for each number an action dimension needs."""
+    """An encoder, and one head for each number an action dimension needs."""
 
     part: config.Gaussian | config.Deterministic
     network: config.Actor
@@ -90,11 +90,11 @@ class PolicyNetwork(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Array) -> Actions:
-        h = trunks.trunk(self.network)(observation)
-        mean = trunks.head(self.network, self.action_size, "predictor_mean")(h)
+        h = architectures.encoder(self.network)(observation)
+        mean = architectures.head(self.network, self.action_size, "predictor_mean")(h)
         match self.part:
             case config.Gaussian(low, high):
-                squashed = jnp.tanh(trunks.head(self.network, self.action_size, "predictor_log_std")(h))
+                squashed = jnp.tanh(architectures.head(self.network, self.action_size, "predictor_log_std")(h))
                 return TanhNormal(mean, low + 0.5 * (high - low) * (1 + squashed))
             case config.Deterministic(deviation):
                 return Point(jnp.tanh(mean), deviation)

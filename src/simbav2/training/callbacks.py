@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simbav2.training.evaluate import Played
+from simbav2.training.evaluate import EvaluationEpisode
 
 if TYPE_CHECKING:
     from simbav2.agent import Agent
@@ -36,7 +36,7 @@ class Callback:
         In a run `metrics` is the line that went to `metrics.jsonl`; `agent.learn` leaves out the norms.
         """
 
-    def on_evaluation(self, agent: Agent, episodes: Sequence[Played]) -> None:
+    def on_evaluation(self, agent: Agent, episodes: Sequence[EvaluationEpisode]) -> None:
         """The deterministic policy played these episodes."""
 
     def on_checkpoint(self, agent: Agent, checkpoint: Path) -> None:
@@ -68,7 +68,7 @@ class Callbacks(Callback):
         for member in self.members:
             member.on_metrics(agent, metrics)
 
-    def on_evaluation(self, agent: Agent, episodes: Sequence[Played]) -> None:
+    def on_evaluation(self, agent: Agent, episodes: Sequence[EvaluationEpisode]) -> None:
         for member in self.members:
             member.on_evaluation(agent, episodes)
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from simbav2.checkpoint import checkpoint
 from simbav2.errors import Diverged
-from simbav2.training import checkpoint
 
 if TYPE_CHECKING:
     from simbav2.agent import Agent

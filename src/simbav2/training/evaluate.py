@@ -20,7 +20,7 @@ class Episode(NamedTuple):
     success: float | None  # 1 where the task was solved at any step; None where the task does not say
 
 
-class Played(NamedTuple):
+class EvaluationEpisode(NamedTuple):
     """An episode of an evaluation: the same, and what its critic thought of it."""
 
     total: float
@@ -38,10 +38,10 @@ class Evaluation(NamedTuple):
     std_return: float  # over the episodes
     success: float | None  # the share of episodes in which the task was solved; None where the task does not say
     lengths: tuple[int, ...]  # decisions
-    episodes: tuple[Played, ...]
+    episodes: tuple[EvaluationEpisode, ...]
 
     @classmethod
-    def of(cls, episodes: Sequence[Played]) -> Evaluation:
+    def of(cls, episodes: Sequence[EvaluationEpisode]) -> Evaluation:
         returns = [episode.total for episode in episodes]
         lengths = tuple(episode.length for episode in episodes)
         mean, std = float(np.mean(returns)), float(np.std(returns))
@@ -72,7 +72,7 @@ class EpisodeCounter:
         return ended
 
 
-def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) -> list[Played]:
+def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) -> list[EvaluationEpisode]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
     Each environment plays a fixed share, so that short episodes are not counted more often than long ones. An
@@ -80,7 +80,7 @@ def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) ->
     """
     assert agent.config.discount is not None
     shares = [episodes // envs.num_envs + (i < episodes % envs.num_envs) for i in range(envs.num_envs)]
-    played: list[list[Played]] = [[] for _ in shares]
+    played: list[list[EvaluationEpisode]] = [[] for _ in shares]
     counter = EpisodeCounter(envs.num_envs)
     envs.episodes = [first_episode] * envs.num_envs
     observation = envs.reset()
@@ -94,7 +94,7 @@ def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) ->
         ended = counter.observe(step)
         for env, episode in ended:
             outcome = float(discounted[env]), float(expected[env]), bool(step.dropped[env])
-            played[env].append(Played(*episode, *outcome))
+            played[env].append(EvaluationEpisode(*episode, *outcome))
             discounted[env], weight[env] = 0.0, 1.0
         if ended:
             begun = [env for env, _ in ended]
@@ -108,10 +108,10 @@ def _expected(agent: Agent, observation: NDArray) -> NDArray:
     return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)
 
 
-def mean_total(episodes: Sequence[Episode | Played]) -> float | None:
+def mean_total(episodes: Sequence[Episode | EvaluationEpisode]) -> float | None:
     return float(np.mean([episode.total for episode in episodes])) if episodes else None
 
 
-def mean_success(episodes: Sequence[Episode | Played]) -> float | None:
+def mean_success(episodes: Sequence[Episode | EvaluationEpisode]) -> float | None:
     known = [episode.success for episode in episodes if episode.success is not None]
     return float(np.mean(known)) if known else None

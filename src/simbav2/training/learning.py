@@ -10,11 +10,11 @@ from contextlib import contextmanager, nullcontext
 from simbav2.config import Config
 from simbav2.envs.vector import Envs
 from simbav2.errors import printable
-from simbav2.training import symptoms
+from simbav2.training import health
 from simbav2.training.callbacks import Callback, Callbacks
-from simbav2.training.display import clock, number
+from simbav2.training.console import clock, number
 from simbav2.training.evaluate import Evaluation, evaluate, mean_total
-from simbav2.training.online import Loop
+from simbav2.training.trainer import Loop
 
 log = logging.getLogger("simbav2")
 
@@ -62,7 +62,7 @@ class _Report:
         """A line of metrics about the time since the last."""
         agent, (began, updates, steps) = self.agent, self._marked
         # Waits for the updates under way.
-        signs = symptoms.signs_of_training(agent, self.loop.metrics, self.loop.dropped_steps)
+        signs = health.signs_of_training(agent, self.loop.metrics, self.loop.dropped_steps)
         seconds = max(time.monotonic() - began, 1e-9)
         left = (self.until - agent.env_steps) * seconds / max(agent.env_steps - steps, 1)
         log.log(
@@ -88,7 +88,7 @@ class _Report:
             *(len(played), solved),
         )
         if agent.updates:
-            self._metrics(symptoms.signs_of_evaluation(played))
+            self._metrics(health.signs_of_evaluation(played))
         self.told.on_evaluation(agent, played)
         self._mark()  # the rates are about training
 

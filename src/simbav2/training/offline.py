@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simbav2 import presets
 from simbav2.agent import Agent
-from simbav2.config import Config, Data, override
-from simbav2.datasets import catalog, recorded
+from simbav2.config import Config, Data, override, presets
+from simbav2.datasets import catalog, dataset
 from simbav2.datasets.part import Source
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import make_vector_env
@@ -28,7 +27,7 @@ def make_agent(
     task: str | None = None,
     then_online: int = 0,
     preset: str = presets.FOR_DATA,
-    design: str | None = None,
+    ablation: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Agent:
     """An agent ready to learn from `source`: a D4RL id, `minari/ID` or an HDF5 file.
@@ -41,15 +40,15 @@ def make_agent(
             raise InputError(f"{name} follows from the data; choose its --data.passes and --then-online instead")
     if then_online < 0:
         raise InputError(f"--then-online is {then_online}; expected at least 0")
-    config = override(presets.from_data(presets.preset(preset, design)), settings or {})
+    config = override(presets.from_data(presets.preset(preset, ablation)), settings or {})
     data = replace(config.data, source=_name(source), file=None if file is None else str(file.resolve()))
-    with recorded.opened(replace(data, transitions=1)) as opened:
+    with dataset.opened(replace(data, transitions=1)) as opened:
         task = task or _task(source, opened)
         envs = make_vector_env(task, config.seed, config.num_envs, config.action_repeat, config.drop_bad_steps)
         _check_sizes(opened, envs.task)
         config = config.resolve(envs.task)
         assert config.discount is not None
-        experience = recorded.read(opened, config.discount, config.replay.n_step)
+        experience = dataset.read(opened, config.discount, config.replay.n_step)
     data = replace(data, transitions=len(experience.over), sha256=experience.sha256())
     return Agent.from_config(_lasting(config, data, then_online), envs.task, task, envs, experience)
 

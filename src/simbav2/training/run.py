@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from simbav2.agent import Agent
-from simbav2.analysis.report import write_report
-from simbav2.analysis.runs import read_run
+from simbav2.checkpoint import checkpoint, lock, rotation
+from simbav2.checkpoint.files import damage, read_json, summed_up
+from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config, other_schedule, to_json
 from simbav2.diagnostics import parameter_counts
 from simbav2.errors import CheckpointError, Failure, InputError, printable
-from simbav2.training import checkpoint, history, lock
+from simbav2.experiments.report.report import write_report
+from simbav2.experiments.report.runs import read_run
 from simbav2.training.callbacks import Callback
-from simbav2.training.display import Display, Status
-from simbav2.training.files import damage, read_json, summed_up
-from simbav2.training.history import History
-from simbav2.training.online import Loop, train
-from simbav2.training.record import Recorder
+from simbav2.training.console import Display, Status
+from simbav2.training.logger import RunLogger
+from simbav2.training.trainer import Loop, train
 
 log = logging.getLogger("simbav2")
 Summary = dict[str, Any]
@@ -64,7 +64,7 @@ def resume(
         raise InputError(f"{folder} holds no run; expected a folder made by `simbav2 train`")
     with _alone(folder):
         own = _stop_after(folder)
-        if not history.checkpoints(folder):
+        if not rotation.checkpoints(folder):
             if (folder / "summary.json").exists():
                 raise InputError(
                     f"{folder} has a result but no checkpoint to go on from; keep it as it is, or start anew with "
@@ -74,7 +74,7 @@ def resume(
             config, task = checkpoint.read_description(folder / "config.json")
             agent = Agent.from_config(config, task, checkpoint.source(task, env))
             return _begin(agent, folder, stop_after or own, callbacks)
-        agent, loop, replay = history.load_run(folder, env)
+        agent, loop, replay = rotation.load_run(folder, env)
         if not loop.continued:
             log.warning(
                 "simbav2: %s cannot be put back into the middle of an episode: the resumed run starts new "
@@ -86,7 +86,7 @@ def resume(
         until = _until(agent, stop_after)
         if agent.env_steps >= until and summed_up(folder, agent.env_steps) and _page(folder).exists():
             raise InputError(f"{folder} is complete at {agent.env_steps:,} steps; nothing is left to do")
-        kept = History(folder, agent.config.schedule, replay, saved=agent.env_steps)
+        kept = CheckpointRotation(folder, agent.config.schedule, replay, saved=agent.env_steps)
         recorder = _recorder(agent, folder, until, callbacks, kept)
         recorder.rewind()
         return _go(loop, until, recorder)
@@ -119,7 +119,7 @@ def start_or_resume(
 
 def _begin(agent: Agent, folder: Path, stop_after: int | None, callbacks: Sequence[Callback]) -> Summary | None:
     until = _until(agent, stop_after)
-    recorder = _recorder(agent, folder, until, callbacks, History(folder, agent.config.schedule))
+    recorder = _recorder(agent, folder, until, callbacks, CheckpointRotation(folder, agent.config.schedule))
     loop = Loop(agent)
     # A new agent can be made again from its config. One that was loaded cannot: saved before the config is written
     # it is there whenever the folder can be resumed.
@@ -144,20 +144,22 @@ def _stop_after(folder: Path) -> int | None:
     return found
 
 
-def _recorder(agent: Agent, folder: Path, until: int, callbacks: Sequence[Callback], kept: History) -> Recorder:
+def _recorder(
+    agent: Agent, folder: Path, until: int, callbacks: Sequence[Callback], kept: CheckpointRotation
+) -> RunLogger:
     status = Status(printable(_title(agent.config)), _about(agent), agent.env_steps, until)
-    return Recorder(folder, agent, Display(status), kept, callbacks)
+    return RunLogger(folder, agent, Display(status), kept, callbacks)
 
 
 def _title(config: Config) -> str:
-    design = f" · design {config.design}" if config.design else ""
-    return f"{config.task} · {config.preset}{design} · seed {config.seed}"
+    ablation = f" · ablation {config.ablation}" if config.ablation else ""
+    return f"{config.task} · {config.preset}{ablation} · seed {config.seed}"
 
 
 def _about(agent: Agent) -> str:
     """The sizes of the networks, so that runs can be compared with the paper's figures."""
     counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
-    members = agent.config.critic.members
+    members = agent.config.critic.num_critics
     times = f"{members} x " if members != 1 else ""
     return (
         f"parameters: actor {counts.actor / 1e6:.2f}M, critic {times}{counts.critic / 1e6:.2f}M "
@@ -165,7 +167,7 @@ def _about(agent: Agent) -> str:
     )
 
 
-def _go(loop: Loop, until: int, recorder: Recorder) -> Summary | None:
+def _go(loop: Loop, until: int, recorder: RunLogger) -> Summary | None:
     recorder.forget_failure()
     recorder.callbacks.on_start(recorder.agent, recorder.folder)
     try:

@@ -1,0 +1,88 @@
+"""The replay on disk: files of consecutive steps, each written once.
+
+A checkpoint adds one file with the steps since the last, and lists those it needs; files whose steps the ring has
+overwritten are needed no more. The newest step is not among them: until the next one is taken it may be `cut`, so
+the checkpoint itself holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from simbav2.checkpoint.files import Spec, Sum, array_names, damage, read_arrays, write_arrays
+from simbav2.errors import CheckpointError
+from simbav2.replay import Replay
+
+
+class Segment(NamedTuple):
+    """The steps [first, last)."""
+
+    first: int
+    last: int
+    sum: Sum
+
+    @property
+    def name(self) -> str:
+        return f"{self.first:012}-{self.last:012}.safetensors"
+
+
+def extend(replay: Replay, segments: Sequence[Segment], folder: Path) -> tuple[Segment, ...]:
+    """`segments` without what the ring has overwritten, and with a new file of what they lack."""
+    needed = [segment for segment in segments if segment.last > replay.oldest]
+    first = needed[-1].last if needed else replay.oldest
+    if first < replay.sealed:
+        folder.mkdir(exist_ok=True)
+        segment = Segment(first, replay.sealed, Sum(0, ""))
+        needed.append(
+            segment._replace(sum=write_arrays(folder / segment.name, replay.export_rows(first, replay.sealed)))
+        )
+    return tuple(needed)
+
+
+def restore(replay: Replay, added: int, segments: Sequence[Segment], folder: Path, newest: Path) -> None:
+    """Fill an empty replay with the steps of `segments` and with the newest, which the file `newest` holds."""
+    replay.added = added
+    first = segments[0].first if segments else replay.sealed
+    ends = [first, *(segment.last for segment in segments)]
+    if first > replay.oldest or ends[-1] != replay.sealed or ends[:-1] != [segment.first for segment in segments]:
+        raise CheckpointError(f"{newest.parent} is damaged: its replay files do not hold the steps it needs")
+    for segment in segments:
+        read_part(replay, segment.first, segment.last, folder / segment.name)
+    read_newest(replay, newest)
+
+
+def write_newest(replay: Replay, path: Path) -> Sum:
+    """The newest step, and the observations that will be acted on next."""
+    return write_arrays(path, {**replay.export_rows(replay.sealed, replay.added), "head": replay.head})
+
+
+def read_newest(replay: Replay, path: Path) -> None:
+    steps = replay.added - replay.sealed  # none before the first decision
+    arrays = read_arrays(path, {**_specs(replay, steps, path), "head": Spec(replay.head.shape, np.float32)})
+    with damage(path):
+        replay.import_rows(replay.sealed, arrays)
+    replay.head[:] = arrays["head"]
+
+
+def read_part(replay: Replay, first: int, last: int, path: Path) -> None:
+    arrays = read_arrays(path, _specs(replay, last - first, path))
+    with damage(path):
+        replay.import_rows(first, arrays)
+
+
+def _specs(replay: Replay, steps: int, path: Path) -> dict[str, Spec]:
+    optional = {"dropped": Spec((None,), np.int64)} if "dropped" in array_names(path) else {}
+    rows, size = steps * replay.num_envs, replay.observation.shape[1]
+    return {
+        "observation": Spec((rows, size), np.float32),
+        "action": Spec((rows, replay.action.shape[1]), np.float32),
+        "reward": Spec((rows,), np.float32),
+        "terminated": Spec((rows,), np.bool_),
+        "ended": Spec((None,), np.int64),
+        "final_observation": Spec((None, size), np.float32),
+        **optional,
+    }

@@ -1,0 +1,136 @@
+"""`simbav2 doctor`: what is installed, what works here, and the remedy for what does not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from simbav2.envs import check
+from simbav2.envs.rendering import REMEDY, choose_library
+from simbav2.envs.tasks import SUITES, Task, tasks
+from simbav2.errors import InputError
+
+GIGABYTE = 2**30
+NEEDED_MEMORY = 4  # GB: a full replay of Humanoid-v4 takes 1.7, JAX and the simulator the rest
+NEEDED_DISK = 5  # GB: a few runs with their checkpoints
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    optional: bool = False  # nothing is wrong as long as nobody asks for it
+
+
+def examine() -> list[Finding]:
+    """Everything worth knowing about this machine; takes some seconds, since each suite is tried."""
+    return [*_packages(), *_suites(), _device(), _threads(), _rendering(), _memory(), _disk()]
+
+
+def show(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("", "what", "found", box=None)
+    for finding in findings:
+        mark = "[green]✓[/]" if finding.ok else "[yellow]–[/]" if finding.optional else "[red]✗[/]"
+        table.add_row(mark, escape(finding.name), escape(finding.detail))
+        if finding.remedy:
+            table.add_row("", "", f"[yellow]→[/] {escape(finding.remedy)}")
+    Console().print(table)
+
+
+def _packages() -> Iterator[Finding]:
+    yield Finding("python", True, platform.python_version())
+    try:
+        lines = importlib.metadata.requires("simbav2") or []
+    except importlib.metadata.PackageNotFoundError:
+        yield Finding("simbav2", False, "runs from a folder, not installed", "pip install -e .")
+        return
+    yield Finding("simbav2", True, importlib.metadata.version("simbav2"))
+    for requirement in map(Requirement, lines):
+        yield _package(requirement)
+
+
+def _package(requirement: Requirement) -> Finding:
+    """Installed, and within the bounds that pyproject.toml sets?"""
+    extra = re.search(r"extra == ['\"](.+?)['\"]", str(requirement.marker or ""))
+    name = f"{requirement.name} [{extra[1]}]" if extra else requirement.name
+    remedy = f"pip install 'simbav2[{extra[1]}]'" if extra else "pip install --upgrade simbav2"
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, False, "not installed", remedy, optional=extra is not None)
+    if not requirement.specifier.contains(version, prereleases=True):
+        return Finding(name, False, f"{version}; expected {requirement.specifier}", remedy)
+    return Finding(name, True, version)
+
+
+def _suites() -> Iterator[Finding]:
+    """One task of each suite, really built and stepped."""
+    for suite in SUITES:
+        first, *others = tasks(suite)
+        yield _suite(suite, first, 1 + len(others))
+
+
+def _suite(suite: str, task: Task, count: int) -> Finding:
+    tried = check.attempt(task, steps=1)
+    if tried.ok:
+        return Finding(f"suite {suite}", True, f"{count} tasks; {task.id} steps")
+    return Finding(f"suite {suite}", False, tried.problem, tried.remedy, suite in check.OPTIONAL)
+
+
+def _device() -> Finding:
+    import jax
+
+    try:
+        devices = jax.devices()
+    except RuntimeError as error:
+        return Finding("device", False, str(error), "set JAX_PLATFORMS=cpu, or mend the accelerator's driver")
+    return Finding("device", True, ", ".join(f"{device.platform} ({device.device_kind})" for device in devices))
+
+
+def _threads() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    settings = [f"{name}={os.environ[name]}" for name in ("XLA_FLAGS", "OMP_NUM_THREADS") if name in os.environ]
+    return Finding("threads", True, " ".join([f"{usable} of {os.cpu_count()} cores", *settings]))
+
+
+def _rendering() -> Finding:
+    try:
+        return Finding("rendering", True, f"MUJOCO_GL={choose_library()}", optional=True)
+    except InputError as error:
+        return Finding("rendering", False, str(error).partition("; ")[0], REMEDY, optional=True)
+
+
+def _memory() -> Finding:
+    free = _free_memory() / GIGABYTE
+    remedy = "" if free >= NEEDED_MEMORY else "lower --replay.capacity, or run fewer seeds side by side"
+    return Finding("memory", not remedy, f"{free:.1f} GB free", remedy)
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(".").free / GIGABYTE
+    remedy = "" if free >= NEEDED_DISK else "make room, or point --out at a larger disk"
+    return Finding("disk", not remedy, f"{free:.1f} GB free in {os.getcwd()}", remedy)
+
+
+def _free_memory() -> int:
+    """In bytes; where the method does not tell what is free (macOS), all there is."""
+    table = Path("/proc/meminfo")
+    if table.exists():
+        kilobytes = re.search(r"MemAvailable:\s+(\d+)", table.read_text())
+        if kilobytes:
+            return int(kilobytes[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

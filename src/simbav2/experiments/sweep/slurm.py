@@ -1,0 +1,58 @@
+"""A plan as a Slurm job array: one script with a line for every run that is not finished."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from simbav2.experiments.sweep.plan import Run
+
+_SCRIPT = """\
+#!/bin/bash
+# {name}: {count} runs. Submit with: sbatch {file}   (options given there win over those below)
+#SBATCH --job-name={name}
+#SBATCH --array=0-{last}
+#SBATCH --cpus-per-task=1
+#SBATCH --mem={megabytes}M
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --signal=B:TERM@180
+#SBATCH --output={out}/logs/slurm-%A_%a.log
+# Two minutes and more before its time is over a job is asked to stop, saves its run, and queues up again.
+cd {here} || exit 1
+if [ "${{SLURM_CPUS_PER_TASK:-1}}" = 1 ]; then
+  export XLA_FLAGS="${{XLA_FLAGS:-}} --xla_cpu_multi_thread_eigen=false"
+fi
+case "${{SLURM_ARRAY_TASK_ID:?}}" in
+{lines}
+*) echo "there is no run $SLURM_ARRAY_TASK_ID" >&2; exit 2 ;;
+esac
+"$@" &
+trap 'kill -TERM $!' TERM
+wait $!
+status=$?
+if [ $status -gt 128 ]; then  # the wait was interrupted; this one is for the run itself
+  wait $!
+  status=$?
+fi
+if [ $status = 130 ]; then
+  scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
+fi
+exit $status
+"""
+
+
+def script(name: str, runs: Sequence[Run], out: Path, file: Path, memory: int) -> str:
+    """The text of `file`; `memory` is that of the largest run, in bytes."""
+    lines = (f"{number}) set -- {shlex.join(['simbav2', *run.words(out)])} ;;" for number, run in enumerate(runs))
+    return _SCRIPT.format(
+        name=name,
+        count=len(runs),
+        file=shlex.quote(str(file)),
+        last=len(runs) - 1,
+        megabytes=-(-memory // (1 << 20)),
+        out=out,
+        here=shlex.quote(str(Path.cwd())),
+        lines="\n".join(lines),
+    )

@@ -1,0 +1,1 @@
+"""Policies that run without JAX."""

@@ -1,0 +1,128 @@
+"""A policy as an ONNX graph, written with `onnx` alone.
+
+Opset 17 and IR version 8 are from 2022: old enough for any runtime that is still in use.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simbav2 import __version__
+from simbav2.errors import InputError
+from simbav2.export.program import Operation
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as error:
+    raise InputError(f"ONNX is not installed ({error}); pip install 'simbav2[onnx]'") from error
+
+SUFFIX = ".onnx"
+BESIDE: tuple[Path, ...] = ()
+OPSET, IR_VERSION = 17, 8
+_FEATURES: dict[str, Any] = {"axes": [-1], "keepdims": 1}
+
+
+class _Graph:
+    """Nodes in a row; `x` is the name of the latest value."""
+
+    def __init__(self, x: str) -> None:
+        self.x = x
+        self.kept: list[str] = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        self.x = f"x{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [self.x], **attributes))
+        return self.x
+
+    # One method for every operation; its fields are the arguments. -------------------------------------------
+
+    def center(self, mean: Any) -> None:
+        self.node("Sub", self.x, self.constant(mean))
+
+    def linear(self, kernel: Any, bias: Any) -> None:
+        self.node("Gemm", self.x, self.constant(kernel), self.constant(bias))
+
+    def relu(self) -> None:
+        self.node("Relu", self.x)
+
+    def unit(self) -> None:
+        x = self.x
+        length = self.node("Max", self.node("ReduceL2", x, **_FEATURES), self.constant(1e-8))
+        self.node("Div", x, length)
+
+    def complement(self) -> None:
+        x = self.x
+        rest = self.node("Sub", self.constant(1), self.node("ReduceSumSquare", x, **_FEATURES))
+        missing = self.node("Sqrt", self.node("Add", self.node("Relu", rest), self.constant(1e-12)))
+        self.node("Concat", x, missing, axis=-1)
+
+    def standardize(self) -> None:
+        x = self.node("Sub", self.x, self.node("ReduceMean", self.x, **_FEATURES))
+        variance = self.node("ReduceMean", self.node("Mul", x, x), **_FEATURES)
+        self.node("Div", x, self.node("Sqrt", self.node("Add", variance, self.constant(1e-6))))
+
+    def keep(self) -> None:
+        self.kept.append(self.x)
+
+    def mix(self, kept: Any, new: Any) -> None:
+        moved = self.node("Mul", self.x, self.constant(new))
+        self.node("Add", self.node("Mul", self.kept.pop(), self.constant(kept)), moved)
+
+    def tanh(self) -> None:
+        self.node("Tanh", self.x)
+
+    def rescale(self, center: Any, reach: Any, low: Any, high: Any) -> None:
+        scaled = self.node("Mul", self.x, self.constant(reach))
+        self.node("Add", scaled, self.constant(center))
+        self.node("Min", self.node("Max", self.x, self.constant(low)), self.constant(high))
+
+
+def encode(operations: Sequence[Operation], metadata: Mapping[str, Any]) -> bytes:
+    """The bytes of a model with the input `observation` and the output `action`, both [batch, size]."""
+    graph = _Graph("observation")
+    for operation in operations:
+        getattr(graph, type(operation).__name__.lower())(*operation)
+    graph.nodes[-1].output[0] = "action"
+    sizes = {"observation": metadata["observation_size"], "action": metadata["action_size"]}
+    observation, action = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in sizes.items()
+    )
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "policy", [observation], [action], graph.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="simbav2",
+        producer_version=__version__,
+        doc_string=f"deterministic policy for {metadata['task']}: raw observations to actions",
+    )
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+    helper.set_model_props(model, texts)
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
+
+
+def act(model: bytes, observations: NDArray) -> NDArray:
+    """What a runtime makes of the model: onnxruntime where it is installed, else the reference of `onnx`."""
+    try:
+        from onnxruntime import InferenceSession
+
+        session: Any = InferenceSession(model, providers=["CPUExecutionProvider"])
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        session = ReferenceEvaluator(onnx.load_model_from_string(model))
+    return session.run(["action"], {"observation": observations})[0]

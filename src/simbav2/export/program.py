@@ -1,0 +1,184 @@
+"""An actor as a list of simple operations, for whoever runs it without JAX.
+
+Written once, by walking the config and the parameters; every format that a policy is exported to (`interop`) reads
+this list. Scalers, affine parts of layer normalisations and the division by the normaliser's deviation are linear,
+so they are multiplied, in float64, into the matrix that follows or precedes them.
+
+The normaliser's mean is not: it is subtracted first, as in training. In a bias it would cancel against large
+observations, and float32 has too few digits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simbav2 import config
+from simbav2.networks import architectures
+from simbav2.networks.sphere import Scale
+from simbav2.types import Normalizer, Params
+
+Floats: TypeAlias = NDArray[np.floating]
+Layers: TypeAlias = Mapping[str, Any]
+
+
+class Center(NamedTuple):
+    """x - mean."""
+
+    mean: Floats
+
+
+class Linear(NamedTuple):
+    """x @ kernel + bias."""
+
+    kernel: Floats  # [inputs, outputs]
+    bias: Floats  # [outputs]
+
+    def times(self, scale: Floats) -> Linear:
+        """Followed by a multiplication."""
+        return Linear(self.kernel * scale, self.bias * scale)
+
+    def after(self, scale: Floats | float = 1.0, shift: Floats | float = 0.0) -> Linear:
+        """Of `x * scale + shift` instead of x."""
+        scale, shift = (np.broadcast_to(value, len(self.kernel)) for value in (scale, shift))
+        return Linear(self.kernel * scale[:, None], self.bias + shift @ self.kernel)
+
+    def then(self, other: Linear) -> Linear:
+        return Linear(self.kernel @ other.kernel, self.bias @ other.kernel + other.bias)
+
+
+class Relu(NamedTuple):
+    """max(x, 0)."""
+
+
+class Unit(NamedTuple):
+    """x / max(|x|, 1e-8)."""
+
+
+class Complement(NamedTuple):
+    """Append what x lacks to length one: sqrt(max(1 - |x|^2, 0) + 1e-12)."""
+
+
+class Standardize(NamedTuple):
+    """(x - mean) / sqrt(variance + 1e-6), over the features of x."""
+
+
+class Keep(NamedTuple):
+    """Set x aside."""
+
+
+class Mix(NamedTuple):
+    """What was set aside, times `kept`, and x, times `new`."""
+
+    kept: Floats
+    new: Floats
+
+
+class Tanh(NamedTuple):
+    """tanh(x)."""
+
+
+class Rescale(NamedTuple):
+    """center + reach * x, and not beyond the bounds."""
+
+    center: Floats
+    reach: Floats
+    low: Floats
+    high: Floats
+
+
+Operation: TypeAlias = Center | Linear | Relu | Unit | Complement | Standardize | Keep | Mix | Tanh | Rescale
+
+
+def program(network: config.Actor, actor: Params, normalizer: Normalizer) -> list[Operation]:
+    """Raw observations to deterministic actions in [-1, 1]; every policy's head for the mean says what to do."""
+    actor = _float64(actor)
+    encoder, head = actor["encoder"], actor["predictor_mean"]
+    scale = 1 / np.asarray(normalizer.std, np.float64)
+    match network.architecture:
+        case config.Hyperspherical() as part:
+            operations = _hyperspherical(part, network, encoder, head, scale)
+        case config.PreLayerNorm():
+            operations = _pre_layer_norm(network, encoder, head, scale)
+        case config.MLP():
+            operations = _mlp(network, encoder, head, scale)
+    return [Center(normalizer.mean), *operations, Tanh()]
+
+
+def _hyperspherical(
+    part: config.Hyperspherical, network: config.Actor, encoder: Layers, head: Layers, scale: Floats
+) -> list[Operation]:
+    width, depth = network.width, network.depth
+
+    def scaled(layers: Layers, number: int, scaler: Scale) -> Linear:
+        return _linear(layers[f"UnitDense_{number}"]).times(scaler.factor(layers[f"Scale_{number}"]["vector"]))
+
+    embedding = scaled(encoder, 0, architectures.sqrt_scaler(part.scaler, width))
+    operations: list[Operation] = [*_enter_sphere(part.input, embedding, scale), Unit()]
+    lerp_scaler = architectures.lerp_scaler(part.lerp, width, depth)
+    for block in range(depth):
+        first, second = 2 * block + 1, 2 * block + 2
+        lerp = lerp_scaler.factor(encoder[f"Scale_{second}"]["vector"])
+        operations += [
+            Keep(),
+            scaled(encoder, first, architectures.sqrt_scaler(part.scaler, 4 * width)),
+            Relu(),
+            _linear(encoder[f"UnitDense_{second}"]).after(shift=architectures.OFFSET),
+            Unit(),
+            Mix(1 - lerp, lerp),
+            Unit(),
+        ]
+    hidden = scaled(head, 0, architectures.sqrt_scaler(part.head_scaler, width))
+    return [*operations, hidden.then(_linear(head["UnitDense_1"]))]
+
+
+def _enter_sphere(
+    part: config.Shifted | config.Unshifted | config.Resized, embedding: Linear, scale: Floats
+) -> list[Operation]:
+    """The embedding of the input, up to its length: the unit norm that follows takes that away anyhow. So it makes
+    no difference whether the input has unit norm, and that normalisation is left out."""
+    kernel, bias = embedding
+    match part:
+        case config.Shifted(constant):
+            return [Linear(kernel[:-1], bias + constant * kernel[-1]).after(scale)]
+        case config.Unshifted():
+            return [embedding.after(scale)]
+        case config.Resized(constant):
+            shrunk = np.diag(scale / (constant * np.sqrt(len(scale))))
+            return [Linear(shrunk, np.zeros(len(scale))), Complement(), embedding]
+
+
+def _pre_layer_norm(network: config.Actor, encoder: Layers, head: Layers, scale: Floats) -> list[Operation]:
+    def after_norm(linear: Linear, number: int) -> Linear:
+        norm = encoder[f"LayerNorm_{number}"]
+        return linear.after(norm["scale"], norm["bias"])
+
+    operations: list[Operation] = [_linear(encoder["Dense_0"]).after(scale)]
+    one = np.ones(1)
+    for block in range(network.depth):
+        hidden = after_norm(_linear(encoder[f"Dense_{2 * block + 1}"]), block)
+        operations += [Keep(), Standardize(), hidden, Relu(), _linear(encoder[f"Dense_{2 * block + 2}"])]
+        operations += [Mix(one, one)]
+    return [*operations, Standardize(), after_norm(_linear(head), network.depth)]
+
+
+def _mlp(network: config.Actor, encoder: Layers, head: Layers, scale: Floats) -> list[Operation]:
+    operations: list[Operation] = [_linear(encoder["Dense_0"]).after(scale), Relu()]
+    for number in range(1, network.depth):
+        operations += [_linear(encoder[f"Dense_{number}"]), Relu()]
+    return [*operations, _linear(head)]
+
+
+def _linear(layer: Layers) -> Linear:
+    kernel = layer["kernel"]
+    return Linear(kernel, layer.get("bias", np.zeros(kernel.shape[1])))
+
+
+def _float64(params: Params) -> Any:
+    """Nested mappings of arrays, without the boxes of those on the sphere."""
+    if isinstance(params, Mapping):
+        return {name: _float64(value) for name, value in params.items()}
+    return np.asarray(getattr(params, "value", params), np.float64)
