@@ -76,7 +76,7 @@ def outputs(networks: Networks, critics: Any, observation: Any, action: Any) -> 
 def update(networks: Networks, config: Config, state: State, batch: Transition, at: Any, key: Any) -> State:
     """One update on a normalised batch; `at` counts those before it."""
     actor_key, target_key = jax.random.split(jax.random.fold_in(key, at))
-    schedule = config.learning_rate
+    schedule, decay = config.learning_rate, getattr(config.optimizer, "weight_decay", 0.0)
     if isinstance(schedule, Constant):
         rate = jnp.float32(schedule.rate)
     else:
@@ -106,15 +106,13 @@ def update(networks: Networks, config: Config, state: State, batch: Transition, 
         return loss, None if log_density is None else -log_density.mean()
 
     gradient, entropy = jax.grad(actor_loss, has_aux=True)(state.actor)
-    actor, actor_adam = adam(state.actor, state.actor_adam, gradient, rate, config.weight_decay)
+    actor, actor_adam = adam(state.actor, state.actor_adam, gradient, rate, decay)
 
     # Temperature: alpha (H - H*), by hand.
     log_temperature, temperature_adam = state.log_temperature, state.temperature_adam
     if alpha is not None:
         gradient = alpha * (entropy - networks.temperature.target_entropy)
-        log_temperature, temperature_adam = adam(
-            log_temperature, temperature_adam, gradient, rate, config.weight_decay
-        )
+        log_temperature, temperature_adam = adam(log_temperature, temperature_adam, gradient, rate, decay)
         alpha = jnp.exp(log_temperature)
 
     # Critics, with the new actor and temperature.
@@ -142,7 +140,7 @@ def update(networks: Networks, config: Config, state: State, batch: Transition, 
         return total
 
     gradient = jax.grad(critic_loss)(state.critics)
-    critics, critic_adam = adam(state.critics, state.critic_adam, gradient, rate, config.weight_decay)
+    critics, critic_adam = adam(state.critics, state.critic_adam, gradient, rate, decay)
 
     # Target.
     assert isinstance(config.target, SoftTarget)

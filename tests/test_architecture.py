@@ -106,12 +106,18 @@ def test_analysis_never_imports_the_learning_side():
 # one that knows what a whole actor computes.
 HOMES = {
     "export/program.py": {"Hyperspherical", "PreLayerNorm", "MLP", "Shifted", "Unshifted", "Resized"},
-    "networks/architectures.py": {"Hyperspherical", "PreLayerNorm", "MLP", "Shifted", "Unshifted", "Resized"},
+    "networks/architectures.py": {
+        *("Hyperspherical", "PreLayerNorm", "MLP", "Shifted", "Unshifted", "Resized"),
+        *("BatchNorm", "BatchRenorm", "BatchNormMLP", "BatchNormResidual"),
+    },
     "networks/policies.py": {"Gaussian", "Deterministic"},
-    "networks/critics.py": {"Categorical", "Scalar"},
-    "normalization.py": {"RewardScaling", "RawRewards"},
-    "losses.py": {"MaximizeReturn", "ReturnPlusBC", "BehaviorCloning"},
-    "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
+    "networks/critics.py": {"Categorical", "Scalar", "Quantile"},
+    "normalization.py": {"RewardScaling", "RawRewards", "RunningNorm", "RawObservations"},
+    "losses.py": {"MaximizeReturn", "ReturnPlusBC", "BehaviorCloning", "NoTarget"},
+    "learner.py": {
+        *("SoftTarget", "HardTarget", "NoTarget", "LinearDecay", "CosineDecay", "Constant"),
+        *("Adam", "AdamW"),
+    },
 }
 # `analysis`, `bench` and `interop/release` are about methods: they name those they compare or read. A command is
 # called like its preset.

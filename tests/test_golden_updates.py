@@ -6,24 +6,42 @@ import golden_updates
 import numpy as np
 import pytest
 
+from simbav2.config import override, presets
+
 pytestmark = pytest.mark.numerics
 PLACE = Path(__file__).parents[2] / "shared" / "golden_updates"
-RECORDS = {"simbav2": PLACE / "simbav2-sample", "simba": PLACE / "simba-sample.npz"}
+# The method of a record is its name before the dash; `double/` has some again in double precision.
+RECORDS = [path for pattern in ("*-*", "double/*-*") for path in sorted(PLACE.glob(pattern))]
+IDS = [path.relative_to(PLACE).as_posix() for path in RECORDS]
+MISSING = "the recorded traces are not part of the repository"
 
 
 def record(method: str) -> Path:
-    if not RECORDS[method].exists():
-        pytest.skip(f"{RECORDS[method]} is missing: the recorded traces are not part of the repository")
-    return RECORDS[method]
+    found = [path for path in RECORDS if path.name.startswith(f"{method}-")]
+    if not found:
+        pytest.skip(MISSING)
+    return found[0]
 
 
+@pytest.mark.skipif(not RECORDS, reason=MISSING)
 def test_every_method_has_a_record():
-    assert RECORDS.keys() == golden_updates.METHODS.keys()
+    assert {path.name.partition("-")[0] for path in RECORDS} == golden_updates.METHODS.keys()
 
 
-@pytest.mark.parametrize("method", golden_updates.METHODS)
-def test_updates_are_those_of_the_authors_code(method, capsys):
-    assert golden_updates.main([method, str(record(method))]) == 0
+# `make test` replays one of each kind of record, `make test-all` every one.
+KINDS = ("simbav2-sample", "simba-sample.npz", "td3sb3-sample.npz", "xqc_warm-sample.npz", "flashsac-warm.npz")
+
+
+@pytest.mark.skipif(not RECORDS, reason=MISSING)
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(p, marks=() if name in KINDS else pytest.mark.full, id=name)
+        for p, name in zip(RECORDS, IDS, strict=True)
+    ],
+)
+def test_updates_are_those_of_the_authors_code(place, capsys):
+    assert golden_updates.main([place.name.partition("-")[0], str(place)]) == 0, capsys.readouterr().out
     printed = capsys.readouterr().out
     assert "worst" in printed
     assert "rms" in printed
@@ -50,20 +68,29 @@ def test_an_update_that_differs_is_beyond_the_limits(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
-    [("simbav2.learner._B2", 0.998), ("simbav2.learner._EPSILON", 1e-7)],
+    ("method", "preset", "change"),
+    [
+        ("simba", "simba", {"optimizer.b2": 0.998}),
+        ("simba", "simba", {"optimizer.epsilon": 1e-7}),
+        ("xqc_warm", "xqc", {"actor_turn": "last"}),
+        ("xqc_warm", "xqc", {"actor.statistics_when_skipped": False}),
+        ("flashsac", "flashsac", {"actor.joint_batch": False}),
+        ("td3sb3", "td3", {"target.with_actor": False}),
+        ("redqpaper", "redq", {"update_order": "together"}),
+    ],
 )
-def test_small_mistakes_in_the_learner_are_noticed(monkeypatch, capsys, place, value):
-    file = record("simba")
-    monkeypatch.setattr(place, value)
-    assert golden_updates.main(["simba", str(file)]) == 1
+def test_small_mistakes_are_noticed(monkeypatch, capsys, method, preset, change):
+    place, config = record(method), presets.PRESETS[preset].config
+    wrong = presets.PRESETS[preset]._replace(config=override(config, change))
+    monkeypatch.setitem(presets.PRESETS, preset, wrong)
+    assert golden_updates.main([method, str(place)]) != 0
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "expected METHOD FILE_OR_FOLDER"),
-        (["simbav3", "x"], "unknown method 'simbav3'; expected simbav2 or simba; did you mean 'simbav2'?"),
+        (["simbav3", "x"], "unknown method 'simbav3'; expected simbav2 or simba or"),
         (["simba", "nowhere.npz"], "nowhere.npz cannot be read"),
         (["simba", "garbage.npz"], "garbage.npz"),
         (["simba", "empty.npz"], "empty.npz is damaged: it lacks 'batch/terminated'"),
@@ -89,7 +116,7 @@ def test_the_share_of_entries_beyond_a_limit_counts():
     assert "25.000% of the entries beyond 0.001" in str(found)
     assert found.rms == pytest.approx(0.0025)
     assert not golden_updates.compare(ours, theirs, limit._replace(share=0.2)).within
-    assert golden_updates.compare(ours, theirs, limit, relative=True).worst == pytest.approx(0.005 / 4)
+    assert golden_updates.compare(ours, theirs, limit, "largest").worst == pytest.approx(0.005 / 4)
     assert not golden_updates.compare({"w": np.array([np.nan])}, {"w": np.array([0.0])}, limit).within
 
 

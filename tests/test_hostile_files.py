@@ -85,7 +85,7 @@ def test_a_checkpoint_of_an_older_version_lacks_fields_and_loads(honest, tmp_pat
     shutil.copytree(whole, older)
     (folder,) = rotation.checkpoints(older)
     config = json.loads((folder / "config.json").read_text())
-    for field in ("reset_every", "weight_decay", "target", "updates_per_decision"):
+    for field in ("reset_every", "optimizer", "target", "updates_per_decision"):
         del config[field]
     (folder / "config.json").write_text(json.dumps(config))
     mutations.resign(older)

@@ -10,10 +10,10 @@ from toys import TINY
 from simbav2 import tasks
 from simbav2.config import LinearDecay, override, presets
 from simbav2.learner import Learner, learning_rate
-from simbav2.losses import bootstrap_target, temperature_loss
+from simbav2.losses import bootstrap_target, next_action, temperature_loss
 from simbav2.networks.architectures import HypersphericalEncoder
 from simbav2.networks.sphere import columns, project, unit
-from simbav2.types import Normalizer, Transition
+from simbav2.types import Normalizer, Transition, Variables
 
 pytestmark = pytest.mark.numerics
 OBSERVATIONS, ACTIONS = 5, 2
@@ -113,7 +113,9 @@ def test_clipped_double_q_takes_the_distribution_with_the_smaller_mean():
     state = learn.init(jax.random.PRNGKey(0))
     half, nothing = np.full(32, 0.5, np.float32), np.zeros(32, np.float32)
     batch = jax.tree.map(lambda x: x[0], batches(1))._replace(discount=half, reward=nothing)
-    ahead = bootstrap_target(networks, state.actor.params, state.target, 0.0, batch, jax.random.PRNGKey(1))
+    following = next_action(networks, state.actor.variables, 0.0, batch, jax.random.PRNGKey(1))
+    critics = Variables(state.target, None)
+    ahead = bootstrap_target(learn.config, networks, critics, following, batch, jax.random.PRNGKey(1))
     target = networks.value.target(ahead)
     action = networks.actions(state.actor.params, batch.next_observation).sample(jax.random.PRNGKey(1))
     q = networks.q(state.target, batch.next_observation, action)

@@ -67,14 +67,18 @@ def test_the_objectives():
     columns = (rng.normal(size=(64, 2)), rng.uniform(-1, 1, (64, 1)), np.zeros(64), np.ones(64))
     batch = Transition(*(jnp.asarray(c, jnp.float32) for c in (*columns, columns[0])))
     key = jax.random.PRNGKey(1)
-    common = (learner.networks, state.actor.params, state.critic.params, state.temperature, batch, key)
+
+    def loss(objective, share=1.0):
+        given = (state.actor.params, None, state.critic.variables, state.temperature, batch, key, share)
+        return float(actor_loss(dataclasses.replace(small, objective=objective), learner.networks, *given)[0])
+
     action = learner.networks.actions(state.actor.params, batch.observation).sample(key)
     q = learner.networks.q(state.critic.params, batch.observation, action).min(axis=0)
     error = float(jnp.mean((action - batch.action) ** 2))
-    plain = float(actor_loss(*common, MaximizeReturn(), 1.0)[0])
+    plain = loss(MaximizeReturn())
     added = 0.25 * 0.1 * float(jnp.mean(jnp.abs(q))) * error
-    assert float(actor_loss(*common, ReturnPlusBC(0.1), 0.25)[0]) == pytest.approx(plain + added, rel=1e-5)
-    assert float(actor_loss(*common, BehaviorCloning(), 1.0)[0]) == pytest.approx(error, rel=1e-5)
+    assert loss(ReturnPlusBC(0.1), 0.25) == pytest.approx(plain + added, rel=1e-5)
+    assert loss(BehaviorCloning()) == pytest.approx(error, rel=1e-5)
 
 
 @pytest.mark.numerics

@@ -15,7 +15,7 @@ CHANGES = {
     "b": {"architecture.input": "Unshifted"},
     "c": {"architecture.input.constant": 1.0},
     "d": {"architecture.input": "Resized"},
-    "e": {"value": "Scalar"},
+    "e": {"value": "Scalar", "value.weight": 1.0},
     "f": {"rewards": "RawRewards"},
     "g": {"rewards.bound": None},
     "h": {"target": "HardTarget", "target.every": 200},
@@ -46,8 +46,9 @@ def outputs(ablation: str | None) -> tuple[np.ndarray, np.ndarray]:
     actor, critic = networks.init(jax.random.PRNGKey(0))
     rng = np.random.default_rng(0)
     observation, action = rng.normal(size=(64, 5)).astype("f"), rng.uniform(-1, 1, (64, 2)).astype("f")
-    distribution = networks.actions(actor, observation)
-    return np.concatenate(distribution, axis=-1), np.asarray(networks.critic.apply(critic, observation, action))
+    distribution = networks.actions(actor.params, observation)
+    numbers = np.concatenate([distribution.mean, distribution.log_std], axis=-1)
+    return numbers, np.asarray(networks.critic.apply(critic.params, observation, action))
 
 
 @pytest.mark.numerics

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simbav2.config import RewardScaling
+from simbav2.config import RewardScaling, RunningNorm
 from simbav2.normalization import Moments, ReturnStatistics, RunningStatistics
 
 pytestmark = pytest.mark.numerics
@@ -87,7 +87,7 @@ def test_normalizer_centres_and_scales():
     statistics = RunningStatistics.start(3, 1)
     for row in data:
         statistics = statistics.with_observation(row[None])
-    normalized = statistics.normalizer(RewardScaling()).observation(data)
+    normalized = statistics.normalizer(RewardScaling(), RunningNorm()).observation(data)
     np.testing.assert_allclose(normalized.mean(axis=0), 0.0, atol=1e-2)
     # The start value (mean 0, weight 1e-4) still widens the variance by 100^2 * 1e-4 / 5000.
     np.testing.assert_allclose(normalized.std(axis=0), np.sqrt(0.01 / 0.0102), atol=3e-3)

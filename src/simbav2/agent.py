@@ -303,7 +303,7 @@ class Agent:
 
     def values(self, observation: NDArray, action: NDArray) -> NDArray:
         """`q_values` of flat observations [N, O] and actions [N, A] in [-1, 1]."""
-        return np.asarray(self.learner.q_values(self.state.critic.params, self.normalizer, observation, action))
+        return np.asarray(self.learner.q_values(self.state.critic.variables, self.normalizer, observation, action))
 
     @property
     def evaluation_seed(self) -> int:
@@ -343,7 +343,10 @@ class Agent:
     @property
     def normalizer(self) -> Normalizer:
         if self._normalizer is None or self._normalizer[0] is not self.statistics:
-            self._normalizer = self.statistics, self.statistics.normalizer(self.config.rewards)
+            self._normalizer = (
+                self.statistics,
+                self.statistics.normalizer(self.config.rewards, self.config.observations),
+            )
         return self._normalizer[1]
 
     @property
@@ -364,7 +367,7 @@ class Agent:
         missing = max(0, self.config.num_envs - len(observation))
         padded = np.pad(observation, ((0, missing), (0, 0))) if missing else observation
         action = self.learner.act(
-            self.state.actor.params,
+            self.state.actor.variables,
             self.normalizer,
             padded,
             self._act_key,

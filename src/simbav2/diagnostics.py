@@ -13,13 +13,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from simbav2 import losses
 from simbav2.config import Config
 from simbav2.learner import Learner, LearnerState
 from simbav2.networks import probe
 from simbav2.networks.build import build
 from simbav2.networks.sphere import columns
-from simbav2.types import Array, Normalizer, Params, Transition
+from simbav2.types import Array, Normalizer, Params, Transition, Variables
 
 GROUPS = ("encoder", "predictor")
 
@@ -29,17 +28,13 @@ def measures(learner: Learner, state: LearnerState, normalizer: Normalizer, raw:
     networks, batch = learner.networks, normalizer.transition(raw)
     actor, critic = state.actor.params, state.critic.params
     actor_key, target_key = jax.random.split(jax.random.fold_in(state.key, state.updates))
-    actor_gradient, _ = jax.grad(losses.actor_loss, argnums=1, has_aux=True)(
-        networks, actor, critic, state.temperature, batch, actor_key, *learner.objective(state.updates)
-    )
-    bootstrap = losses.bootstrap_target(networks, actor, state.target, state.temperature, batch, target_key)
-    critic_gradient = jax.grad(losses.critic_loss, argnums=1)(
-        networks, critic, networks.value.target(bootstrap), batch
-    )
+    _, actor_gradient = learner.actor_gradient(state, state.critic, batch, actor_key)
+    (_, outcome), critic_gradient = learner.critic_gradient(state, batch, target_key)
 
-    seen_in_actor = probe.look(networks.policy, actor, batch.observation)
+    seen_in_actor = probe.look(networks.policy, state.actor.variables, batch.observation)
     seen_in_critics = [
-        probe.look(networks.critic.member, member, batch.observation, batch.action) for member in critic
+        probe.look(networks.critic.member, Variables(*member), batch.observation, batch.action)
+        for member in zip(critic, state.critic.batch_stats or [None] * len(critic), strict=True)
     ]
     features = {
         f"{number}/{layer}": output
@@ -51,7 +46,7 @@ def measures(learner: Learner, state: LearnerState, normalizer: Normalizer, raw:
         **_named("critic", norms(_numbered(critic), _numbered(critic_gradient), features)),
         "actor/dead_units": probe.dead(seen_in_actor.units),
         "critic/dead_units": probe.dead([units for seen in seen_in_critics for units in seen.units]),
-        **networks.value.watch(bootstrap),
+        **networks.value.watch(outcome.bootstrap),
     }
     spherical = columns((actor, critic))
     if spherical:
@@ -107,7 +102,7 @@ def parameter_counts(config: Config, observation_size: int, action_size: int) ->
     def shapes(observation_size: int, action_size: int) -> tuple[list[Array], list[Array]]:
         networks = build(config, observation_size, action_size)
         actor, critic = jax.eval_shape(networks.init, jax.random.PRNGKey(0))
-        return jax.tree.leaves(actor), jax.tree.leaves(critic[0])
+        return jax.tree.leaves(actor.params), jax.tree.leaves(critic.params[0])
 
     actor, critic = shapes(observation_size, action_size)
     hidden = {config.critic.width, 4 * config.critic.width}

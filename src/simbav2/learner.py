@@ -1,12 +1,13 @@
-"""One frozen state, two compiled functions that a run lives by: `act` and `learn`.
+"""One frozen state and the compiled functions that a run calls: `act` and `learn`.
 
-`learn` takes K updates in one dispatch and owns the state it is given (the old one is donated). The order of one
-update is actor, temperature, critic, target.
+`learn` takes K updates in one dispatch and owns the state it is given (the old one is donated). SimbaV2's order of
+one update is actor, temperature, critic, target; `update_order` and `actor_every` choose another.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,67 +16,83 @@ import jax.numpy as jnp
 import optax
 
 from simbav2 import backend, losses  # noqa: F401  (`backend` sets XLA up)
-from simbav2.config import Config, Constant, HardTarget, LinearDecay, Objective, SoftTarget
+from simbav2.config import (
+    Adam,
+    AdamW,
+    Config,
+    Constant,
+    CosineDecay,
+    HardTarget,
+    LinearDecay,
+    NoTarget,
+    SoftTarget,
+)
 from simbav2.networks.build import Networks, build
 from simbav2.networks.sphere import project
-from simbav2.types import Array, Normalizer, Params, Transition
+from simbav2.types import Array, Normalizer, Params, Transition, Variables
 
 
 class TrainState(NamedTuple):
-    """Parameters and the state of their optimiser."""
+    """Parameters, the state of their optimiser, and the running statistics of batch normalisation."""
 
     params: Params
     optimizer: Any
+    batch_stats: Params = None  # None where there is none
+
+    @property
+    def variables(self) -> Variables:
+        return Variables(self.params, self.batch_stats)
 
 
 class LearnerState(NamedTuple):
     actor: TrainState
     critic: TrainState
-    target: Params  # an average of projected critics, itself not projected
+    target: Params  # an average of projected critics, itself not projected; None without a target network
     log_temperature: TrainState | None  # None where the policy has no entropy
     updates: Array  # scalar int32
     key: Array
+    target_actor: Params | None = None  # where the policy has a target network
+    actor_metrics: dict[str, Array] | None = None  # of the latest update of an actor that skips updates
 
     @property
     def temperature(self) -> Array | None:
         return None if self.log_temperature is None else jnp.exp(self.log_temperature.params)
 
 
-_B1, _B2, _EPSILON = 0.9, 0.999, 1e-8
-ADAM = optax.scale_by_adam(_B1, _B2, _EPSILON)
+def adam(part: Adam | AdamW) -> optax.GradientTransformation:
+    return optax.scale_by_adam(part.b1, part.b2, part.epsilon)
 
 
-def _start(params: Params) -> TrainState:
-    return TrainState(params, ADAM.init(params))
-
-
-def apply_gradient(train_state: TrainState, gradient: Params, rate: Array, weight_decay: float) -> TrainState:
-    """One step of Adam (with decoupled weight decay) and, for what lives on the sphere, the way back to it.
-
-    The same numbers as `ADAM.update`, but with the corrections of the start folded into two scalars: the step
-    is bound by memory, and this leaves one division per weight instead of three.
-    """
+def apply_gradient(
+    train_state: TrainState, gradient: Params, rate: Array, part: Adam | AdamW, batch_stats: Params = None
+) -> TrainState:
+    """One step of the optimiser, and re-projection of the weights that have a norm to keep."""
     before = train_state.optimizer
     count = optax.safe_increment(before.count)
-    mu = jax.tree.map(lambda m, g: _B1 * m + (1 - _B1) * g, before.mu, gradient)
-    nu = jax.tree.map(lambda v, g: _B2 * v + (1 - _B2) * (g * g), before.nu, gradient)
+    mu = jax.tree.map(lambda m, g: part.b1 * m + (1 - part.b1) * g, before.mu, gradient)
+    nu = jax.tree.map(lambda v, g: part.b2 * v + (1 - part.b2) * (g * g), before.nu, gradient)
     times = count.astype(jnp.float32)
-    correction = jnp.sqrt(1 - _B2**times)
-    step, epsilon = rate * correction / (1 - _B1**times), _EPSILON * correction
-    kept = 1 - rate * weight_decay
+    correction = jnp.sqrt(1 - part.b2**times)
+    step, epsilon = rate * correction / (1 - part.b1**times), part.epsilon * correction
+    decay = part.weight_decay if isinstance(part, AdamW) else 0.0
+    kept = 1 - rate * decay
 
     def move(p: Array, m: Array, v: Array) -> Array:
-        return (kept * p if weight_decay else p) - step * m / (jnp.sqrt(v) + epsilon)
+        return (kept * p if decay else p) - step * m / (jnp.sqrt(v) + epsilon)
 
     moved = jax.tree.map(move, train_state.params, mu, nu)
-    return TrainState(project(moved), before._replace(count=count, mu=mu, nu=nu))
+    optimizer = before._replace(count=count, mu=mu, nu=nu)
+    return TrainState(project(moved), optimizer, train_state.batch_stats if batch_stats is None else batch_stats)
 
 
-def learning_rate(part: LinearDecay | Constant, updates: Array, total: int) -> Array:
+def learning_rate(part: LinearDecay | CosineDecay | Constant, updates: Array, total: int) -> Array:
+    """After so many updates of the network in question; `total` is that of the critic, constant after it."""
     match part:
         case LinearDecay(initial, final):
-            # Over the run's `total` updates; constant after them.
             return initial + (final - initial) * jnp.minimum(updates / total, 1.0)
+        case CosineDecay(initial, final, hold):
+            progress = jnp.clip((updates - hold) / max(total - hold, 1), 0.0, 1.0)
+            return final + 0.5 * (initial - final) * (1 + jnp.cos(math.pi * progress))
         case Constant(rate):
             return jnp.full((), rate)
 
@@ -85,13 +102,17 @@ def bc_weight(config: Config, updates: Array) -> Array:
     return 1.0 - jnp.clip((updates - config.offline_updates) / config.online_updates, 0.0, 1.0)
 
 
-def update_target(part: SoftTarget | HardTarget, target: Params, critic: Params, updates: Array) -> Params:
+def update_target(
+    part: SoftTarget | HardTarget | NoTarget, target: Params, online: Params, updates: Array
+) -> Params:
     """The target after `updates` updates of the critic."""
     match part:
         case SoftTarget(tau):
-            return optax.incremental_update(critic, target, tau)
+            return optax.incremental_update(online, target, tau)
         case HardTarget(every):
-            return optax.periodic_update(critic, target, updates, every)
+            return optax.periodic_update(online, target, updates, every)
+        case NoTarget():
+            return target
 
 
 class Learner:
@@ -109,30 +130,39 @@ class Learner:
     def _init(self, key: Array) -> LearnerState:
         init_key, learn_key = jax.random.split(key)
         actor, critic = self.networks.init(init_key)
+        config = self.config
+        with_target = not isinstance(config.target, NoTarget)
+        with_target_actor = getattr(config.policy, "target_network", False)
+        temperature = self.networks.temperature
         return LearnerState(
-            actor=_start(actor),
-            critic=_start(critic),
-            target=jax.tree.map(jnp.copy, critic),
-            log_temperature=self._start_temperature(),
+            actor=self.start(*actor),
+            critic=self.start(*critic),
+            target=jax.tree.map(jnp.copy, critic.params) if with_target else None,
+            # Typed outright: a weak type would change with the first update, and `learn` be compiled twice.
+            log_temperature=temperature
+            and self.start(jnp.full((), math.log(temperature.initial), jnp.float32), part=Adam()),
             updates=jnp.zeros((), jnp.int32),
             key=learn_key,
+            target_actor=jax.tree.map(jnp.copy, actor.params) if with_target_actor else None,
+            actor_metrics=self._no_actor_metrics() if config.actor_every > 1 else None,
         )
 
-    def _start_temperature(self) -> TrainState | None:
-        temperature = self.networks.temperature
-        if temperature is None:
-            return None
-        # Typed outright: a weak type would change with the first update, and `learn` be compiled twice.
-        return _start(jnp.full((), math.log(temperature.initial), jnp.float32))
+    def start(self, params: Params, batch_stats: Params = None, part: Adam | None = None) -> TrainState:
+        """Before the first update."""
+        return TrainState(params, adam(part or self.config.optimizer).init(params), batch_stats)
+
+    def _no_actor_metrics(self) -> dict[str, Array]:
+        names = ["actor_loss", "q"] + (["entropy", "temperature"] if self.networks.temperature else [])
+        return {name: jnp.zeros((), jnp.float32) for name in names}
 
     def _reset(self, state: LearnerState) -> LearnerState:
-        """Networks and optimisers anew, other ones at every reset; the schedules go on."""
+        """Initialise networks and optimisers again, each time with other weights; schedules continue."""
         fresh = self._init(jax.random.fold_in(state.key, state.updates))
         return fresh._replace(updates=state.updates, key=state.key)
 
     def _act(
         self,
-        actor: Params,
+        actor: Variables,
         normalizer: Normalizer,
         observation: Array,
         key: Array,
@@ -140,11 +170,11 @@ class Learner:
         noise: Array,
     ) -> Array:
         """Actions [N, A] for raw observations [N, O]; `noise` 1 explores, 0 is deterministic."""
-        actions = self.networks.actions(actor, normalizer.observation(observation))
+        actions = self.networks.actions(actor.params, normalizer.observation(observation), actor.batch_stats)
         return actions.sample(jax.random.fold_in(key, decision), noise)
 
-    def _q_values(self, critic: Params, normalizer: Normalizer, observation: Array, action: Array) -> Array:
-        return self.networks.q(critic, normalizer.observation(observation), action)
+    def _q_values(self, critic: Variables, normalizer: Normalizer, observation: Array, action: Array) -> Array:
+        return self.networks.q(critic.params, normalizer.observation(observation), action, critic.batch_stats)
 
     def _learn(
         self, state: LearnerState, normalizer: Normalizer, batches: Transition
@@ -153,41 +183,110 @@ class Learner:
         state, metrics = jax.lax.scan(self._update, state, normalizer.transition(batches))
         return state, jax.tree.map(partial(jnp.mean, axis=0), metrics)
 
-    def objective(self, updates: Array) -> tuple[Objective, Array]:
-        """What the actor seeks, and how much of what it adds to return is left."""
-        return self.config.objective, bc_weight(self.config, updates)
-
     def _update(self, state: LearnerState, batch: Transition) -> tuple[LearnerState, dict[str, Array]]:
-        config, networks = self.config, self.networks
-        rate = learning_rate(config.learning_rate, state.updates, config.updates)
+        """One update, in the config's order."""
         actor_key, target_key = jax.random.split(jax.random.fold_in(state.key, state.updates))
+        if self.config.update_order == "actor-first":
+            state, metrics = self._update_actor(state, state.critic, batch, actor_key)
+            state, critic_metrics = self._update_critic(state, batch, target_key)
+        else:
+            together = self.config.update_order == "together"
+            before = state.critic
+            state, critic_metrics = self._update_critic(state, batch, target_key)
+            state, metrics = self._update_actor(state, before if together else state.critic, batch, actor_key)
+        return state._replace(updates=state.updates + 1), {**metrics, **critic_metrics}
 
-        (actor_loss, outcome), gradient = jax.value_and_grad(losses.actor_loss, argnums=1, has_aux=True)(
-            *(networks, state.actor.params, state.critic.params, state.temperature, batch, actor_key),
-            *self.objective(state.updates),
+    def _update_critic(
+        self, state: LearnerState, batch: Transition, key: Array
+    ) -> tuple[LearnerState, dict[str, Array]]:
+        """The critic's step, and the target's unless it follows the actor."""
+        config = self.config
+        rate = learning_rate(config.learning_rate, state.updates, config.updates)
+        (loss, outcome), gradient = self.critic_gradient(state, batch, key)
+        critic = apply_gradient(state.critic, gradient, rate, config.optimizer, outcome.batch_stats)
+        state = state._replace(critic=critic)
+        if not getattr(config.target, "with_actor", False):
+            state = self._update_target(state)
+        return state, {"critic_loss": loss, "learning_rate": rate}
+
+    def critic_gradient(self, state: LearnerState, batch: Transition, key: Array) -> Any:
+        """((loss, `CriticOutcome`), gradient)."""
+        config, networks = self.config, self.networks
+        actor = state.actor.variables
+        if state.target_actor is not None:
+            actor = actor._replace(params=state.target_actor)
+        following = losses.next_action(networks, actor, state.temperature, batch, key)
+        bootstrap = None
+        if state.target is not None:
+            target = Variables(state.target, state.critic.batch_stats)
+            bootstrap = losses.bootstrap_target(config, networks, target, following, batch, key)
+        return jax.value_and_grad(losses.critic_loss, argnums=2, has_aux=True)(
+            config, networks, state.critic.params, state.critic.batch_stats, bootstrap, following, batch, key
         )
-        actor = apply_gradient(state.actor, gradient, rate, config.weight_decay)
-        metrics = {"actor_loss": actor_loss, "q": outcome.q, "learning_rate": rate}
 
-        if networks.temperature is not None:
+    def _update_target(self, state: LearnerState) -> LearnerState:
+        part, updates = self.config.target, state.updates + 1
+        target_actor = state.target_actor
+        if target_actor is not None:
+            target_actor = update_target(part, target_actor, state.actor.params, updates)
+        target = update_target(part, state.target, state.critic.params, updates)
+        return state._replace(target=target, target_actor=target_actor)
+
+    def _update_actor(
+        self, state: LearnerState, critic: TrainState, batch: Transition, key: Array
+    ) -> tuple[LearnerState, dict[str, Array]]:
+        """The steps of actor and temperature; in an update that they skip, the metrics of their latest one."""
+        every, first = self.config.actor_every, self.config.actor_turn == "first"
+        if every == 1:
+            return self._step_actor(state, state.updates, critic, batch, key)
+        steps = (state.updates + (every - 1 if first else 0)) // every
+
+        def take(_: None) -> tuple[LearnerState, dict[str, Array]]:
+            return self._step_actor(small, steps, critic, batch, key)
+
+        def skip(_: None) -> tuple[LearnerState, dict[str, Array]]:
+            assert state.actor_metrics is not None
+            if not self.config.actor.statistics_when_skipped:
+                return small, state.actor_metrics
+            moved = losses.actor_pass(self.config, self.networks, state.actor.variables, batch)[1]
+            return small._replace(actor=state.actor._replace(batch_stats=moved)), state.actor_metrics
+
+        # What no branch changes stays outside: a conditional copies what it returns.
+        moves_target = getattr(self.config.target, "with_actor", False)
+        kept = {"critic": state.critic} if moves_target else {"critic": state.critic, "target": state.target}
+        small = state if moves_target else state._replace(target=None)
+        small = small._replace(actor_metrics=None)
+        turn = state.updates % every == (0 if first else every - 1)
+        after, metrics = jax.lax.cond(turn, take, skip, None)
+        return after._replace(**kept, actor_metrics=metrics), metrics
+
+    def _step_actor(
+        self, state: LearnerState, steps: Array, critic: TrainState, batch: Transition, key: Array
+    ) -> tuple[LearnerState, dict[str, Array]]:
+        config, temperature = self.config, self.networks.temperature
+        rate = learning_rate(config.learning_rate, steps, config.updates)
+        (loss, outcome), gradient = self.actor_gradient(state, critic, batch, key)
+        actor = apply_gradient(state.actor, gradient, rate, config.optimizer, outcome.batch_stats)
+        state = state._replace(actor=actor)
+        metrics = {"actor_loss": loss, "q": outcome.q}
+        if temperature is not None:
             assert state.log_temperature is not None
             gradient = jax.grad(losses.temperature_loss)(
-                state.log_temperature.params, outcome.entropy, networks.temperature.target_entropy
+                state.log_temperature.params, outcome.entropy, temperature.target_entropy, temperature.loss
             )
-            # The authors' Simba decays its log-temperature as well.
-            log_temperature = apply_gradient(state.log_temperature, gradient, rate, config.weight_decay)
-            state = state._replace(log_temperature=log_temperature)
+            optimizer = replace(config.optimizer, b1=Adam().b1)
+            state = state._replace(
+                log_temperature=apply_gradient(state.log_temperature, gradient, rate, optimizer)
+            )
             metrics |= {"entropy": outcome.entropy, "temperature": state.temperature}
+        if getattr(config.target, "with_actor", False):
+            state = self._update_target(state)
+        return state, metrics
 
-        bootstrap = losses.bootstrap_target(
-            networks, actor.params, state.target, state.temperature, batch, target_key
+    def actor_gradient(self, state: LearnerState, critic: TrainState, batch: Transition, key: Array) -> Any:
+        """((loss, `ActorOutcome`), gradient)."""
+        share = bc_weight(self.config, state.updates)
+        return jax.value_and_grad(losses.actor_loss, argnums=2, has_aux=True)(
+            *(self.config, self.networks, state.actor.params, state.actor.batch_stats),
+            *(critic.variables, state.temperature, batch, key, share),
         )
-        critic_loss, gradient = jax.value_and_grad(losses.critic_loss, argnums=1)(
-            networks, state.critic.params, networks.value.target(bootstrap), batch
-        )
-        critic = apply_gradient(state.critic, gradient, rate, config.weight_decay)
-
-        updates = state.updates + 1
-        target = update_target(config.target, state.target, critic.params, updates)
-        state = state._replace(actor=actor, critic=critic, target=target, updates=updates)
-        return state, {**metrics, "critic_loss": critic_loss}

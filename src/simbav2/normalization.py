@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2.config import RawRewards, RewardScaling
+from simbav2.config import RawObservations, RawRewards, RewardScaling, RunningNorm
 from simbav2.types import Normalizer
 
 Float64 = NDArray[np.float64]
@@ -113,9 +113,14 @@ class RunningStatistics(NamedTuple):
             self.observation.observe(observations), self.returns.fit(rewards, ended, discount)
         )
 
-    def normalizer(self, rewards: RewardScaling | RawRewards) -> Normalizer:
+    def normalizer(
+        self, rewards: RewardScaling | RawRewards, observations: RunningNorm | RawObservations
+    ) -> Normalizer:
+        mean, std = self.observation.mean, np.sqrt(self.observation.variance + 1e-8)
+        if isinstance(observations, RawObservations):
+            mean, std = np.zeros_like(mean), np.ones_like(std)
         return Normalizer(
-            mean=self.observation.mean.astype(np.float32),
-            std=np.sqrt(self.observation.variance + 1e-8).astype(np.float32),
+            mean=mean.astype(np.float32),
+            std=std.astype(np.float32),
             reward_scale=np.float32(self.returns.scale(rewards)),
         )

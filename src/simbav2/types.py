@@ -8,6 +8,17 @@ Array: TypeAlias = Any  # a NumPy or JAX array: the same code runs on both
 Params: TypeAlias = Any  # a tree of arrays
 
 
+class Variables(NamedTuple):
+    """What a network is applied with."""
+
+    params: Params
+    batch_stats: Params  # running statistics of batch normalisation; None where there is none
+
+    @property
+    def collections(self) -> dict[str, Params]:
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
 class Transition(NamedTuple):
     """Experience, batched; leading axes are free so that several batches can be scanned."""
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from simbav2.config.tree import changes, check_bounds, read, setting
 from simbav2.config.tree import leaves as leaves
@@ -74,10 +74,48 @@ class PreLayerNorm:
 
 @dataclass(frozen=True)
 class MLP:
-    """Linear layers with relu."""
+    """Linear layers with relu; dropout and layer normalisation come between the two (DroQ)."""
+
+    dropout: float = setting(0.0, "share of hidden units dropped in every pass of an update", at_least=0, below=1)
+    layer_norm: bool = setting(False, "normalise the hidden layers before the relu")
+    init: Literal["orthogonal", "lecun"] = setting("orthogonal", "initialisation of the weights")
 
 
-Architecture = Hyperspherical | PreLayerNorm | MLP
+@dataclass(frozen=True)
+class BatchNorm:
+    """Plain batch normalisation."""
+
+    epsilon: float = setting(1e-3, "added to the variance", above=0)
+    momentum: float = setting(0.99, "share of the running statistics that an update keeps", at_least=0, below=1)
+
+
+@dataclass(frozen=True)
+class BatchRenorm(BatchNorm):
+    """Batch renormalisation (CrossQ): after a warm-up, corrected towards the running statistics."""
+
+    warmup: int = setting(100_000, "updates of plain batch normalisation before the correction", at_least=0)
+    scale_bound: float = setting(3.0, "largest ratio of the deviations in the correction", at_least=1)
+    shift_bound: float = setting(5.0, "largest difference of the means in the correction", at_least=0)
+
+
+@dataclass(frozen=True)
+class BatchNormMLP:
+    """Linear layers with relu and a batch normalisation each, and one more for the input (CrossQ, XQC)."""
+
+    norm: BatchNorm | BatchRenorm = setting(BatchNorm(), "kind of batch normalisation")
+    norm_first: bool = setting(True, "normalise before the relu, else after it")
+    unit_weights: bool = setting(True, "weight vectors of unit norm and no hidden bias; false: free weights")
+
+
+@dataclass(frozen=True)
+class BatchNormResidual:
+    """Residual blocks with batch normalisation, an RMS norm at their end, all weights projected (FlashSAC)."""
+
+    epsilon: float = setting(1e-5, "added to the variance", above=0)
+    momentum: float = setting(0.99, "share of the running statistics that an update keeps", at_least=0, below=1)
+
+
+Architecture = Hyperspherical | PreLayerNorm | MLP | BatchNormMLP | BatchNormResidual
 
 
 @dataclass(frozen=True)
@@ -85,6 +123,10 @@ class Actor:
     width: int = setting(128, "hidden units of the actor", at_least=1)
     depth: int = setting(1, "blocks (hidden layers of an MLP) of the actor", at_least=1)
     architecture: Architecture = setting(Hyperspherical(), "network of the actor")
+    joint_batch: bool = setting(False, "batch normalisation over observations and next observations together")
+    statistics_when_skipped: bool = setting(
+        False, "move batch statistics also in the updates that `actor_every` skips (XQC)"
+    )
 
 
 @dataclass(frozen=True)
@@ -94,6 +136,14 @@ class Critic:
     architecture: Architecture = setting(Hyperspherical(), "network of the critics")
     num_critics: int | None = setting(
         None, "number of critics; none: two (clipped double Q) where episodes can end early, else one", at_least=1
+    )
+    actor_q: Literal["min", "mean", "first"] = setting("min", "which of the critics' values the actor maximises")
+    target_subset: int | None = setting(
+        None, "critics drawn at random for each target (REDQ); none: all of them", at_least=1
+    )
+    loss: Literal["sum", "mean"] = setting("sum", "how the losses of the critics are combined")
+    joint_batch: bool = setting(
+        False, "batch normalisation over (o, a) and (o', a') together, in the critics and their targets"
     )
 
 
@@ -105,6 +155,21 @@ class Gaussian:
     log_std_high: float = setting(2.0, "highest log standard deviation")
     initial_temperature: float = setting(0.01, "entropy temperature (alpha) at the start", above=0)
     target_entropy: float = setting(-0.5, "target entropy per action dimension")
+    target_std: float | None = setting(
+        None, "target entropy as that of a Gaussian with this deviation; none: target_entropy", above=0
+    )
+    log_std_bound: Literal["tanh", "clip"] = setting("tanh", "how log standard deviations are bounded")
+    temperature_loss: Literal["alpha", "log_alpha"] = setting(
+        "alpha", "factor of H - H* in the temperature's loss"
+    )
+    tanh_epsilon: float = setting(
+        0.0, "log(1 - a^2 + epsilon) in log-densities, as REDQ's code has it; 0: the exact form", at_least=0
+    )
+    noise_repeat: int = setting(
+        1,
+        "most decisions for which exploration noise is held, the number drawn by a zeta law (FlashSAC)",
+        at_least=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -112,6 +177,14 @@ class Deterministic:
     """One action for one observation; exploration adds Gaussian noise of this deviation."""
 
     noise: float = setting(0.1, "standard deviation of the exploration noise", at_least=0)
+    target_network: bool = setting(
+        False, "a target network for the actor too, which chooses the next action (TD3)"
+    )
+    target_noise: float = setting(0.0, "standard deviation of the noise on the next action (TD3)", at_least=0)
+    target_noise_clip: float = setting(0.5, "largest noise on the next action", at_least=0)
+    noise_repeat: int = setting(
+        1, "most decisions for which exploration noise is held, the number drawn by a zeta law", at_least=1
+    )
 
 
 @dataclass(frozen=True)
@@ -154,6 +227,30 @@ class Categorical:
 class Scalar:
     """The mean return alone, learned by squared error."""
 
+    weight: float = setting(1.0, "factor of the squared error", above=0)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """Quantiles of the return, learned by the quantile Huber loss; targets pool and truncate them (TQC)."""
+
+    quantiles: int = setting(25, "quantiles per critic", at_least=1)
+    drop: int = setting(2, "largest target quantiles dropped, per critic", at_least=0)
+
+    def __post_init__(self) -> None:
+        if self.drop >= self.quantiles:
+            raise InputError(f"value.drop is {self.drop}; expected less than value.quantiles, {self.quantiles}")
+
+
+@dataclass(frozen=True)
+class RunningNorm:
+    """Observations normalised by their running mean and deviation (RSNorm)."""
+
+
+@dataclass(frozen=True)
+class RawObservations:
+    """Observations as they come."""
+
 
 @dataclass(frozen=True)
 class RewardScaling:
@@ -175,6 +272,7 @@ class SoftTarget:
     """With every update, a share `tau` of the critic enters its target."""
 
     tau: float = setting(0.005, "share of the critic that enters its target with every update", above=0, at_most=1)
+    with_actor: bool = setting(False, "move the target only in updates of the actor, after it (TD3)")
 
 
 @dataclass(frozen=True)
@@ -182,6 +280,27 @@ class HardTarget:
     """The target is the critic as it was at the last multiple of `every` updates."""
 
     every: int = setting(200, "updates between two copies", at_least=1)
+
+
+@dataclass(frozen=True)
+class NoTarget:
+    """The critic is its own target, in one pass over (o, a) and (o', a') (CrossQ)."""
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam; the temperature's always has b1 = 0.9."""
+
+    b1: float = setting(0.9, "decay of the first moment", at_least=0, below=1)
+    b2: float = setting(0.999, "decay of the second moment", at_least=0, below=1)
+    epsilon: float = setting(1e-8, "added to the root of the second moment", above=0)
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with decoupled weight decay, of the temperature too."""
+
+    weight_decay: float = setting(0.01, "decoupled weight decay", at_least=0)
 
 
 @dataclass(frozen=True)
@@ -193,6 +312,18 @@ class LinearDecay:
 
     def __str__(self) -> str:
         return f"{self.initial:g} to {self.final:g}"
+
+
+@dataclass(frozen=True)
+class CosineDecay:
+    """Along half a cosine, over all updates of `env_steps`."""
+
+    initial: float = setting(3e-4, "learning rate of the first update", above=0)
+    final: float = setting(1.5e-4, "learning rate of the last update", above=0)
+    hold: int = setting(0, "updates before the decay starts", at_least=0)
+
+    def __str__(self) -> str:
+        return f"{self.initial:g} to {self.final:g} by a cosine"
 
 
 @dataclass(frozen=True)
@@ -263,7 +394,14 @@ class Config:
     reset_every: int | None = setting(
         None, "updates after which networks and optimisers are initialised again; none: never", at_least=1
     )
-    weight_decay: float = setting(0.0, "decoupled weight decay (AdamW)", at_least=0)
+    update_order: Literal["actor-first", "critic-first", "together"] = setting(
+        "actor-first",
+        "actor, then critic (SimbaV2); the reverse (SAC, TD3); or both steps from the same networks",
+    )
+    actor_every: int = setting(1, "updates of the critic per update of actor and temperature", at_least=1)
+    actor_turn: Literal["first", "last"] = setting(
+        "first", "which of `actor_every` updates the actor takes part in"
+    )
     drop_bad_steps: DropBadSteps = setting(
         "diverged",
         "failed environment steps to discard instead of stopping: diverged (of a simulation that diverged), any "
@@ -273,10 +411,12 @@ class Config:
     critic: Critic = Critic()
     policy: Gaussian | Deterministic = setting(Gaussian(), "policy distribution")
     objective: Objective = setting(MaximizeReturn(), "what the actor maximises")
-    value: Categorical | Scalar = setting(Categorical(), "what a critic predicts")
+    value: Categorical | Scalar | Quantile = setting(Categorical(), "what a critic predicts")
+    observations: RunningNorm | RawObservations = setting(RunningNorm(), "observation normalisation")
     rewards: RewardScaling | RawRewards = setting(RewardScaling(), "reward scaling")
-    target: SoftTarget | HardTarget = setting(SoftTarget(), "target network update")
-    learning_rate: LinearDecay | Constant = setting(LinearDecay(), "learning-rate schedule")
+    target: SoftTarget | HardTarget | NoTarget = setting(SoftTarget(), "target network update")
+    optimizer: Adam | AdamW = setting(Adam(), "optimiser of all networks")
+    learning_rate: LinearDecay | CosineDecay | Constant = setting(LinearDecay(), "learning-rate schedule")
     replay: ReplayConfig = ReplayConfig()
     data: Data = Data()
     schedule: Schedule = Schedule()
@@ -285,6 +425,15 @@ class Config:
         if self.data.source and not self.data.transitions:
             raise InputError("data.source comes without its transitions; use `simbav2 offline`, which counts them")
         check_bounds(self)
+        for name, network in (("actor", self.actor), ("critic", self.critic)):
+            if network.joint_batch and not isinstance(network.architecture, BatchNormMLP | BatchNormResidual):
+                raise InputError(
+                    f"{name}.joint_batch joins batches for batch normalisation; {name}.architecture "
+                    f"{type(network.architecture).__name__} has none: choose another or leave joint_batch out"
+                )
+        subset, critics = self.critic.target_subset, self.critic.num_critics
+        if subset is not None and critics is not None and subset > critics:
+            raise InputError(f"critic.target_subset is {subset}; expected at most critic.num_critics, {critics}")
 
     def resolve(self, task: Task) -> Config:
         """The same run with every open field filled in from the facts of its task."""
@@ -395,6 +544,10 @@ def upgrade(data: Any) -> Any:
     """The content of a `config.json`, with the names of older versions replaced by today's."""
     if not isinstance(data, Mapping):
         return data
+    if "weight_decay" in data and "kind" not in data:  # a setting of its own in 0.1
+        decay = data["weight_decay"]
+        optimizer = {"kind": "AdamW", "weight_decay": decay} if decay else {"kind": "Adam"}
+        data = {name: value for name, value in data.items() if name != "weight_decay"} | {"optimizer": optimizer}
     upgraded = {_RENAMED.get(name, name): upgrade(value) for name, value in data.items()}
     if isinstance(kind := upgraded.get("kind"), str):
         upgraded["kind"] = _RENAMED_KINDS.get(kind, kind)

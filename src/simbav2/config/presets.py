@@ -9,18 +9,28 @@ from typing import Any, NamedTuple
 from simbav2.config import (
     MLP,
     Actor,
+    Adam,
+    AdamW,
+    BatchNormMLP,
+    BatchNormResidual,
+    BatchRenorm,
     BehaviorCloning,
     Categorical,
     Config,
     Constant,
+    CosineDecay,
     Critic,
     Deterministic,
     Gaussian,
     HardTarget,
     Hyperspherical,
     LinearDecay,
+    NoTarget,
     PreLayerNorm,
+    Quantile,
+    RawObservations,
     RawRewards,
+    ReplayConfig,
     Resized,
     ReturnPlusBC,
     RewardScaling,
@@ -73,7 +83,7 @@ simba_plus = replace(
     simbav2,
     actor=replace(simbav2.actor, architecture=PreLayerNorm()),
     critic=replace(simbav2.critic, architecture=PreLayerNorm()),
-    weight_decay=0.01,
+    optimizer=AdamW(),
 )
 simba = replace(simba_plus, value=Scalar(), rewards=RawRewards(), learning_rate=Constant(1e-4))
 sac = replace(
@@ -82,7 +92,93 @@ sac = replace(
     critic=Critic(width=256, depth=2, architecture=MLP(), num_critics=2),
     policy=Gaussian(initial_temperature=1.0, target_entropy=-1.0),
     learning_rate=Constant(3e-4),
-    weight_decay=0.0,
+    optimizer=Adam(),
+)
+
+
+# The methods below keep the constants of their own papers; docs/methods.md says where paper and code differ.
+_clipped = Gaussian(
+    log_std_low=-20.0,
+    log_std_bound="clip",
+    initial_temperature=1.0,
+    target_entropy=-1.0,
+    temperature_loss="log_alpha",
+)
+_plain = Critic(width=256, depth=2, architecture=MLP(init="lecun"), num_critics=2)
+_critic_first = replace(
+    sac,
+    actor=Actor(width=256, depth=2, architecture=MLP(init="lecun")),
+    critic=_plain,
+    policy=_clipped,
+    observations=RawObservations(),
+    discount=0.99,
+    updates_per_decision=1.0,
+    update_order="critic-first",
+    actor_turn="last",
+)
+td3 = replace(
+    _critic_first,
+    critic=replace(_plain, actor_q="first"),
+    policy=Deterministic(target_network=True, target_noise=0.2),
+    target=SoftTarget(with_actor=True),
+    actor_every=2,
+    warmup_decisions=10_000,
+)
+tqc = replace(
+    _critic_first,
+    critic=replace(_plain, width=512, depth=3, num_critics=5, actor_q="mean"),
+    value=Quantile(),
+)
+redq = replace(
+    _critic_first,
+    critic=replace(_plain, num_critics=10, target_subset=2, actor_q="mean"),
+    updates_per_decision=20.0,
+    actor_every=20,
+)
+droq = replace(
+    redq,
+    critic=replace(_plain, architecture=MLP(dropout=0.01, layer_norm=True, init="lecun"), actor_q="mean"),
+)
+_renorm = BatchNormMLP(norm=BatchRenorm(), norm_first=False, unit_weights=False)
+crossq = replace(
+    _critic_first,
+    actor=Actor(width=256, depth=2, architecture=_renorm),
+    critic=replace(_plain, width=2048, architecture=_renorm, joint_batch=True),
+    policy=replace(_clipped, temperature_loss="alpha"),
+    value=Scalar(weight=0.5),
+    target=NoTarget(),
+    optimizer=Adam(b1=0.5),
+    learning_rate=Constant(1e-3),
+    actor_every=3,
+    action_repeat=1,
+)
+xqc = replace(
+    simbav2,
+    actor=Actor(width=256, depth=4, architecture=BatchNormMLP(), statistics_when_skipped=True),
+    critic=Critic(width=512, depth=4, architecture=BatchNormMLP(), num_critics=2, joint_batch=True),
+    policy=Gaussian(log_std_bound="clip"),
+    observations=RawObservations(),
+    rewards=RewardScaling(bound=None),
+    learning_rate=LinearDecay(initial=3e-4, final=3e-5),
+    update_order="critic-first",
+    actor_every=3,
+)
+flashsac = replace(
+    simbav2,
+    actor=Actor(width=128, depth=2, architecture=BatchNormResidual(), joint_batch=True),
+    critic=Critic(
+        width=256, depth=2, architecture=BatchNormResidual(), num_critics=2, loss="mean", joint_batch=True
+    ),
+    policy=Gaussian(target_std=0.15, noise_repeat=16),
+    observations=RawObservations(),
+    target=SoftTarget(tau=0.01),
+    learning_rate=CosineDecay(hold=1),
+    replay=ReplayConfig(batch_size=512),
+    discount=0.99,
+    updates_per_decision=1.0,
+    action_repeat=1,
+    warmup_decisions=10_000,
+    actor_every=2,
 )
 
 
@@ -123,6 +219,18 @@ PRESETS = {
     "ddpg-mlp": Preset(
         replace(sac, policy=Deterministic(), critic=replace(sac.critic, num_critics=None)),
         "DDPG with plain networks (appendix, Effectiveness beyond SAC)",
+    ),
+    "td3": Preset(td3, "TD3 (arXiv 1802.09477): target policy smoothing, delayed actor and targets"),
+    "tqc": Preset(tqc, "TQC (arXiv 2005.04269): five quantile critics, their pooled targets truncated"),
+    "crossq": Preset(crossq, "CrossQ (arXiv 1902.05605): batch renormalisation, wide critics, no target network"),
+    "redq": Preset(
+        redq, "REDQ (arXiv 2101.05982): ten critics, a random pair in the target, 20 updates per decision"
+    ),
+    "droq": Preset(droq, "DroQ (arXiv 2110.02034): dropout and layer normalisation, 20 updates per decision"),
+    "xqc": Preset(xqc, "XQC (Palenicek et al., 2025): batch normalisation, unit weights, categorical critic"),
+    "flashsac": Preset(
+        flashsac,
+        "FlashSAC (SimbaV2's authors, 2026): residual batch normalisation, projected weights, held noise",
     ),
     "offline": Preset(offline, "SimbaV2 with a cloning term, for recorded data (appendix, Offline RL)"),
     "cloning": Preset(cloning, "imitation of recorded data alone: the floor that offline learning is to beat"),

@@ -23,16 +23,19 @@ class Bounds(NamedTuple):
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
+    below: float | None = None
 
     def allow(self, value: float) -> bool:
         return (
             (self.at_least is None or value >= self.at_least)
             and (self.above is None or value > self.above)
             and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
         )
 
     def __str__(self) -> str:
         sides = {"at least": self.at_least, "more than": self.above, "at most": self.at_most}
+        sides["less than"] = self.below
         return " and ".join(f"{words} {side:g}" for words, side in sides.items() if side is not None)
 
 

@@ -1,7 +1,8 @@
 """Architectures: an encoder from input to features, and the head that belongs to it.
 
-Relu units are sown into the collection `units` for whoever asks
-for it (`networks.probe`); otherwise that costs nothing.
+How a network is applied decides its mode: batch normalisation uses the batch's statistics where the collection
+`batch_stats` is mutable, else the running ones; dropout is on where there is a random stream `dropout`. Relu units
+are sown into the collection `units` for `networks.probe`; otherwise that costs nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import math
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from simbav2 import config
-from simbav2.networks.sphere import Scale, UnitDense, unit
+from simbav2.networks.sphere import FixedScale, Scale, UnitDense, unit
 from simbav2.types import Array
 
 # Without it a block whose units are all silent would have no direction at all.
@@ -25,14 +27,22 @@ def encoder(network: config.Actor | config.Critic) -> nn.Module:
             return HypersphericalEncoder(part, network.width, network.depth, name="encoder")
         case config.PreLayerNorm():
             return PreLayerNormEncoder(network.width, network.depth, name="encoder")
-        case config.MLP():
-            return MLPEncoder(network.width, network.depth, name="encoder")
+        case config.MLP() as part:
+            return MLPEncoder(part, network.width, network.depth, name="encoder")
+        case config.BatchNormMLP() as part:
+            return BatchNormMLPEncoder(part, network.width, network.depth, name="encoder")
+        case config.BatchNormResidual() as part:
+            return BatchNormResidualEncoder(part, network.width, network.depth, name="encoder")
 
 
 def head(network: config.Actor | config.Critic, size: int, name: str) -> nn.Module:
     match network.architecture:
         case config.Hyperspherical() as part:
             return HypersphericalHead(part, size, name=name)
+        case config.BatchNormResidual() | config.BatchNormMLP(unit_weights=True):
+            return UnitDense(size, bias=True, name=name)
+        case config.MLP(init="lecun") | config.BatchNormMLP():
+            return nn.Dense(size, name=name)  # Flax's default initialisation
         case config.PreLayerNorm() | config.MLP():
             return nn.Dense(size, kernel_init=nn.initializers.orthogonal(), name=name)
 
@@ -134,11 +144,112 @@ class PreLayerNormEncoder(nn.Module):
 class MLPEncoder(nn.Module):
     """`depth` hidden layers of `width` relu units."""
 
+    part: config.MLP
     width: int
     depth: int
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
+        orthogonal = nn.initializers.orthogonal(math.sqrt(2))
+        init = orthogonal if self.part.init == "orthogonal" else nn.initializers.lecun_normal()
         for _ in range(self.depth):
-            x = _relu(self, nn.Dense(self.width, kernel_init=nn.initializers.orthogonal(math.sqrt(2)))(x))
+            x = nn.Dense(self.width, kernel_init=init)(x)
+            if self.part.dropout and self.has_rng("dropout"):
+                kept = jax.random.bernoulli(self.make_rng("dropout"), 1 - self.part.dropout, x.shape)
+                x = x * kept / (1 - self.part.dropout)
+            x = _relu(self, nn.LayerNorm()(x) if self.part.layer_norm else x)
         return x
+
+
+class BatchNormLayer(nn.Module):
+    """Batch normalisation or renormalisation; running statistics live in the collection `batch_stats`."""
+
+    part: config.BatchNorm | config.BatchRenorm | config.BatchNormResidual
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        part, size = self.part, x.shape[-1]
+        running_mean = self.variable("batch_stats", "mean", jnp.zeros, size)
+        running_var = self.variable("batch_stats", "var", jnp.ones, size)
+        scale, bias = self._affine(size)
+        if self.is_initializing() or not self.is_mutable_collection("batch_stats"):
+            mean, var = running_mean.value, running_var.value
+        else:
+            mean = jnp.mean(x, axis=0)
+            var = batch_var = jnp.mean((x - mean) ** 2, axis=0)
+            before = running_mean.value, running_var.value
+            if isinstance(part, config.BatchNormResidual):  # its running variance is the unbiased one
+                batch_var = var * (len(x) / (len(x) - 1))
+            running_mean.value = part.momentum * before[0] + (1 - part.momentum) * mean
+            running_var.value = part.momentum * before[1] + (1 - part.momentum) * batch_var
+            if isinstance(part, config.BatchRenorm):
+                steps = self.variable("batch_stats", "steps", jnp.zeros, (), jnp.int32)
+                mean, var = _renormalized(part, steps.value, mean, var, *before)
+                steps.value += 1
+        if self.is_initializing() and isinstance(part, config.BatchRenorm):
+            self.variable("batch_stats", "steps", jnp.zeros, (), jnp.int32)
+        return (x - mean) * jax.lax.rsqrt(var + part.epsilon) * scale + bias
+
+    def _affine(self, size: int) -> tuple[Array, Array]:
+        if isinstance(self.part, config.BatchNormResidual):  # projected together
+            affine: Array = self.param("affine", lambda _: FixedScale(jnp.eye(2, 1) * jnp.ones(size)))
+            return affine[0], affine[1]
+        ones, zeros = nn.initializers.ones, nn.initializers.zeros
+        return self.param("scale", ones, (size,)), self.param("bias", zeros, (size,))
+
+
+def _renormalized(
+    part: config.BatchRenorm, steps: Array, mean: Array, var: Array, running_mean: Array, running_var: Array
+) -> tuple[Array, Array]:
+    """The batch's mean and variance, after the warm-up corrected by bounded constants towards the running ones."""
+    deviation, running = jnp.sqrt(var + part.epsilon), jnp.sqrt(running_var + part.epsilon)
+    ratio = jnp.clip(deviation / running, 1 / part.scale_bound, part.scale_bound)
+    shift = jnp.clip((mean - running_mean) / running, -part.shift_bound, part.shift_bound)
+    ratio, shift = jax.lax.stop_gradient((ratio, shift))
+    warm = steps >= part.warmup
+    corrected = mean - shift * jnp.sqrt(var) / ratio
+    return jnp.where(warm, corrected, mean), jnp.where(warm, var / ratio**2, var)
+
+
+class BatchNormMLPEncoder(nn.Module):
+    """`depth` hidden layers of `width` relu units with a batch normalisation each."""
+
+    part: config.BatchNormMLP
+    width: int
+    depth: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        x = BatchNormLayer(self.part.norm)(x)
+        for _ in range(self.depth):
+            x = UnitDense(self.width)(x) if self.part.unit_weights else nn.Dense(self.width)(x)
+            if self.part.norm_first:
+                x = _relu(self, BatchNormLayer(self.part.norm)(x))
+            else:
+                x = BatchNormLayer(self.part.norm)(_relu(self, x))
+        return x
+
+
+class BatchNormResidualEncoder(nn.Module):
+    """An embedding, blocks `x + relu(BN(W2 relu(BN(W1 x))))` and an RMS norm; every weight keeps its norm."""
+
+    part: config.BatchNormResidual
+    width: int
+    depth: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        x = UnitDense(self.width)(BatchNormLayer(self.part)(x))
+        for _ in range(self.depth):
+            m = _relu(self, BatchNormLayer(self.part)(UnitDense(4 * self.width)(x)))
+            x = x + _relu(self, BatchNormLayer(self.part)(UnitDense(self.width)(m)))
+        return RMSNorm()(x)
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + 1e-6), times a scale that keeps its norm."""
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        scale: Array = self.param("scale", lambda _: FixedScale(jnp.ones((1, x.shape[-1]))))
+        return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale[0]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from simbav2.config import Config
 from simbav2.networks.critics import CriticNetwork, Ensemble, Value, value
 from simbav2.networks.policies import Actions, PolicyNetwork, Temperature, temperature
-from simbav2.types import Array, Params
+from simbav2.types import Array, Params, Variables
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,36 @@ class Networks:
     observation_size: int
     action_size: int
 
-    def init(self, key: Array) -> tuple[Params, tuple[Params, ...]]:
-        """Fresh parameters of the actor and of the critics."""
+    def init(self, key: Array) -> tuple[Variables, Variables]:
+        """Fresh variables of the actor and of the critics."""
         actor_key, critic_key = jax.random.split(key)
         observation, action = jnp.zeros((1, self.observation_size)), jnp.zeros((1, self.action_size))
-        actor = self.policy.init(actor_key, observation)["params"]
-        return actor, self.critic.init(critic_key, observation, action)
+        actor = self.policy.init(actor_key, observation)
+        critic = self.critic.init(critic_key, observation, action)
+        return Variables(actor["params"], actor.get("batch_stats")), critic
 
-    def actions(self, actor: Params, observation: Array) -> Actions:
-        distribution: Any = self.policy.apply({"params": actor}, observation)
+    def actions(self, actor: Params, observation: Array, batch_stats: Params = None) -> Actions:
+        """With the running batch statistics."""
+        distribution: Any = self.policy.apply(Variables(actor, batch_stats).collections, observation)
         return distribution
 
-    def q(self, critic: tuple[Params, ...], observation: Array, action: Array) -> Array:
-        """The mean return of every member [members, B], in scaled units."""
-        return self.value.mean(self.critic.apply(critic, observation, action))
+    def actions_training(self, actor: Params, observation: Array, batch_stats: Params) -> tuple[Actions, Params]:
+        """With the statistics of the batch; also the running statistics after it."""
+        distribution, moved = self.policy.apply(
+            Variables(actor, batch_stats).collections, observation, mutable=["batch_stats"]
+        )
+        return distribution, moved.get("batch_stats")
+
+    def q(
+        self,
+        critic: tuple[Params, ...],
+        observation: Array,
+        action: Array,
+        batch_stats: Params = None,
+        dropout: Array | None = None,
+    ) -> Array:
+        """The mean return by every critic [critics, B], in scaled units."""
+        return self.value.mean(self.critic.apply(critic, observation, action, batch_stats, dropout))
 
 
 def build(config: Config, observation_size: int, action_size: int) -> Networks:

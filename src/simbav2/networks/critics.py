@@ -1,9 +1,9 @@
-"""Values: what a critic's numbers mean as a return, what they should learn, and how far off they are."""
+"""Critics: what their outputs mean as a return, what they learn from a target, and the ensemble of networks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import flax.linen as nn
 import jax
@@ -12,13 +12,13 @@ import numpy as np
 
 from simbav2 import config
 from simbav2.networks import architectures
-from simbav2.types import Array, Params
+from simbav2.types import Array, Params, Variables
 
 
 class Bootstrap(NamedTuple):
     """What the target of a batch is made from."""
 
-    output: Array  # [B, size], of the target critic at the next step
+    output: Array  # [B, size], of the target critics at the next step
     reward: Array  # [B]
     discount: Array  # [B]
     bonus: Array | None  # [B], for the entropy of the next action; None where the policy has none
@@ -28,6 +28,11 @@ class Bootstrap(NamedTuple):
         if self.bonus is not None:
             following = following + self.bonus[:, None]
         return self.reward[:, None] + self.discount[:, None] * following
+
+
+def smallest(means: Array, outputs: Array) -> Array:
+    """The output [B, size] of the critic with the smallest mean (clipped double Q)."""
+    return jnp.take_along_axis(outputs, jnp.argmin(means, axis=0)[None, :, None], axis=0)[0]
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,9 @@ class CategoricalValue:
 
     def mean(self, logits: Array) -> Array:
         return jax.nn.softmax(logits) @ self.atoms
+
+    def combine(self, outputs: Array) -> Array:
+        return smallest(self.mean(outputs), outputs)
 
     def target(self, bootstrap: Bootstrap) -> Array:
         """Mass [B, atoms] of `reward + discount * (z + bonus)`."""
@@ -79,10 +87,14 @@ class CategoricalValue:
 class ScalarValue:
     """The critic's one number [..., 1] is the mean return."""
 
+    part: config.Scalar
     size: int = 1
 
     def mean(self, output: Array) -> Array:
         return output[..., 0]
+
+    def combine(self, outputs: Array) -> Array:
+        return smallest(self.mean(outputs), outputs)
 
     def target(self, bootstrap: Bootstrap) -> Array:
         return bootstrap.returns(bootstrap.output)
@@ -92,18 +104,53 @@ class ScalarValue:
 
     def loss(self, output: Array, target: Array) -> Array:
         """Squared error per sample."""
-        return jnp.sum((output - target) ** 2, axis=-1)
+        error = jnp.sum((output - target) ** 2, axis=-1)
+        return error if self.part.weight == 1 else self.part.weight * error
 
 
-Value: TypeAlias = CategoricalValue | ScalarValue
+@dataclass(frozen=True)
+class QuantileValue:
+    """The critic gives quantiles of the return [..., quantiles] at the midpoints of equal shares."""
+
+    part: config.Quantile
+
+    @property
+    def size(self) -> int:
+        return self.part.quantiles
+
+    def mean(self, quantiles: Array) -> Array:
+        return jnp.mean(quantiles, axis=-1)
+
+    def combine(self, outputs: Array) -> Array:
+        """All critics' quantiles [B, kept], sorted, without the largest ones."""
+        pooled = jnp.sort(jnp.concatenate(list(outputs), axis=-1), axis=-1)
+        return pooled[:, : len(outputs) * (self.part.quantiles - self.part.drop)]
+
+    def target(self, bootstrap: Bootstrap) -> Array:
+        return bootstrap.returns(bootstrap.output)
+
+    def watch(self, bootstrap: Bootstrap) -> dict[str, Array]:
+        return {}
+
+    def loss(self, quantiles: Array, target: Array) -> Array:
+        """Quantile Huber loss per sample, averaged over pairs of quantile and target."""
+        shares = (np.arange(self.size, dtype=np.float32) + 0.5) / self.size
+        error = target[..., None, :] - quantiles[..., :, None]  # [..., quantiles, kept]
+        huber = jnp.where(jnp.abs(error) <= 1, 0.5 * error**2, jnp.abs(error) - 0.5)
+        return jnp.mean(jnp.abs(shares[:, None] - (error < 0)) * huber, axis=(-2, -1))
 
 
-def value(part: config.Categorical | config.Scalar) -> Value:
+Value: TypeAlias = CategoricalValue | ScalarValue | QuantileValue
+
+
+def value(part: config.Categorical | config.Scalar | config.Quantile) -> Value:
     match part:
         case config.Categorical():
             return CategoricalValue(part)
         case config.Scalar():
-            return ScalarValue()
+            return ScalarValue(part)
+        case config.Quantile():
+            return QuantileValue(part)
 
 
 class CriticNetwork(nn.Module):
@@ -122,18 +169,58 @@ class CriticNetwork(nn.Module):
 class Ensemble:
     """Several critics with parameters of their own; one critic is an ensemble of one.
 
-    Parameters are a tuple with one tree per member, outputs have a leading axis [members, ...]. A plain loop
-    beats `vmap` on a CPU: the matrix products stay unbatched.
+    Parameters and batch statistics are tuples with one tree per critic; outputs have a leading axis [critics].
+    A plain loop beats `vmap` on a CPU: the matrix products stay unbatched.
     """
 
     member: CriticNetwork
     members: int
 
-    def init(self, key: Array, observation: Array, action: Array) -> tuple[Params, ...]:
-        return tuple(
-            self.member.init(k, observation, action)["params"] for k in jax.random.split(key, self.members)
-        )
+    def init(self, key: Array, observation: Array, action: Array) -> Variables:
+        fresh = [self.member.init(k, observation, action) for k in jax.random.split(key, self.members)]
+        stats = tuple(one["batch_stats"] for one in fresh) if "batch_stats" in fresh[0] else None
+        return Variables(tuple(one["params"] for one in fresh), stats)
 
-    def apply(self, params: tuple[Params, ...], observation: Array, action: Array) -> Array:
-        outputs: list[Array] = [self.member.apply({"params": member}, observation, action) for member in params]
+    def apply(
+        self,
+        params: tuple[Params, ...],
+        observation: Array,
+        action: Array,
+        batch_stats: Params = None,
+        dropout: Array | None = None,
+    ) -> Array:
+        """By the running batch statistics; `dropout` is the key that turns it on."""
+        members = self._members(params, batch_stats, dropout)
+        outputs: list[Array] = [
+            self.member.apply(variables, observation, action, rngs=rngs) for variables, rngs in members
+        ]
         return jnp.stack(outputs)
+
+    def apply_training(
+        self,
+        params: tuple[Params, ...],
+        observation: Array,
+        action: Array,
+        batch_stats: Params,
+        dropout: Array | None = None,
+    ) -> tuple[Array, Params]:
+        """By the statistics of the batch; also the running statistics after it."""
+        members = self._members(params, batch_stats, dropout)
+        outputs, moved = zip(
+            *(
+                self.member.apply(variables, observation, action, mutable=["batch_stats"], rngs=rngs)
+                for variables, rngs in members
+            ),
+            strict=True,
+        )
+        return jnp.stack(outputs), batch_stats and tuple(one["batch_stats"] for one in moved)
+
+    def _members(self, params: tuple[Params, ...], batch_stats: Params, dropout: Array | None) -> list[Any]:
+        """What every critic is applied with: its variables and its random streams."""
+        return [
+            (
+                Variables(one, batch_stats and batch_stats[number]).collections,
+                None if dropout is None else {"dropout": jax.random.fold_in(dropout, number)},
+            )
+            for number, one in enumerate(params)
+        ]

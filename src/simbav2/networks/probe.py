@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from simbav2.types import Array, Params
+from simbav2.types import Array, Params, Variables
 
 
 class Seen(NamedTuple):
@@ -36,9 +36,10 @@ def layers(params: Params) -> dict[str, list[Array]]:
     return found
 
 
-def look(module: nn.Module, params: Params, *inputs: Array) -> Seen:
+def look(module: nn.Module, variables: Variables, *inputs: Array) -> Seen:
+    params = variables.params
     _, seen = module.apply(
-        {"params": params}, *inputs, capture_intermediates=True, mutable=["intermediates", "units"]
+        variables.collections, *inputs, capture_intermediates=True, mutable=["intermediates", "units"]
     )
     outputs = seen["intermediates"]
 

@@ -1,7 +1,8 @@
-"""The unit hypersphere: the normalisation, the weights that live on it, and the way back to it.
+"""The unit hypersphere: normalisation, the weights that live on it, and their re-projection after each step.
 
-A weight that must keep unit norm is stored in a box of its own type, `UnitColumns`. `project` maps over that
-type, so no list of layer names exists and a new layer cannot be forgotten.
+A weight that must keep its norm is stored in a box of its own type: `UnitColumns` for kernels, `FixedScale` for
+the scales of normalisation layers. `project` maps over these types, so no list of layer names exists and a new
+layer cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -23,39 +24,56 @@ def unit(x: Array, axis: int = -1) -> Array:
     return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis, keepdims=True), 1e-16))
 
 
-class UnitColumns(struct.PyTreeNode, nn.meta.AxisMetadata):  # type: ignore[no-untyped-call]
-    """A kernel [..., inputs, outputs]: every output unit's weight vector (a column) has unit norm."""
+class Projected(struct.PyTreeNode, nn.meta.AxisMetadata):  # type: ignore[no-untyped-call]
+    """A weight with a norm to keep."""
 
     value: Array
 
-    def project(self) -> UnitColumns:
-        return UnitColumns(unit(self.value, axis=-2))
+    def project(self) -> Projected:
+        raise NotImplementedError
 
     def unbox(self) -> Array:
         return self.value
 
-    def replace_boxed(self, val: Array) -> UnitColumns:
-        return UnitColumns(val)
+    def replace_boxed(self, val: Array) -> Projected:
+        return type(self)(val)
 
-    def add_axis(self, index: int, params: dict[Any, Any]) -> UnitColumns:
+    def add_axis(self, index: int, params: dict[Any, Any]) -> Projected:
         return self
 
-    def remove_axis(self, index: int, params: dict[Any, Any]) -> UnitColumns:
+    def remove_axis(self, index: int, params: dict[Any, Any]) -> Projected:
         return self
 
 
-def _is_unit(node: Any) -> bool:
-    return isinstance(node, UnitColumns)
+class UnitColumns(Projected):  # type: ignore[no-untyped-call]
+    """A kernel [..., inputs, outputs]: every output unit's weight vector (a column) has unit norm."""
+
+    def project(self) -> UnitColumns:
+        return UnitColumns(unit(self.value, axis=-2))
+
+
+class FixedScale(Projected):  # type: ignore[no-untyped-call]
+    """Scale, or scale and bias, of a normalisation layer [rows, d]: the sum of all squares is d."""
+
+    def project(self) -> FixedScale:
+        return FixedScale(self.value * jnp.sqrt(self.value.shape[-1] / (jnp.sum(self.value**2) + 1e-8)))
+
+
+def _is_projected(node: Any) -> bool:
+    return isinstance(node, Projected)
 
 
 def project(params: Params) -> Params:
-    """Put every spherical weight back on its sphere and leave the rest as it is."""
-    return jax.tree.map(lambda node: node.project() if _is_unit(node) else node, params, is_leaf=_is_unit)
+    """Re-project every weight that has a norm to keep; leave the rest as it is."""
+    return jax.tree.map(
+        lambda node: node.project() if _is_projected(node) else node, params, is_leaf=_is_projected
+    )
 
 
 def columns(params: Params) -> list[Array]:
     """Every spherical kernel of a tree."""
-    return [node.value for node in jax.tree.leaves(params, is_leaf=_is_unit) if _is_unit(node)]
+    nodes = jax.tree.leaves(params, is_leaf=_is_projected)
+    return [node.value for node in nodes if isinstance(node, UnitColumns)]
 
 
 def on_sphere(inner: Any) -> optax.GradientTransformationExtraArgs:
