@@ -112,9 +112,11 @@ def test_agents_that_differ_only_in_their_seed_share_their_programs():
 
 def test_an_observation_enters_the_statistics_before_it_is_acted_on(monkeypatch):
     agent = SimbaV2(lambda: Chain(3), **TINY)
-    acted_on, explore = [], agent.explore
+    acted_on, explore = [], agent.trainer.explore
     monkeypatch.setattr(
-        agent, "explore", lambda o: (acted_on.append((o[0], agent.statistics.observation.mean)), explore(o))[1]
+        agent.trainer,
+        "explore",
+        lambda o: (acted_on.append((o[0], agent.statistics.observation.mean)), explore(o))[1],
     )
     agent.learn(1)
     observation, mean = acted_on[0]
@@ -125,7 +127,7 @@ def test_many_environments_and_fractional_updates():
     agent = SimbaV2(lambda: Chain(3), **TINY, num_envs=4, updates_per_decision=0.5).learn(400)
     assert agent.decisions == 400
     assert int(agent.state.updates) == (400 - 200) // 2 + 2  # the decision that ends the warm-up counts
-    assert len(agent.replay) == 400
+    assert len(agent.trainer.replay) == 400
 
 
 def test_a_vector_environment_of_ones_own():
@@ -136,7 +138,7 @@ def test_a_vector_environment_of_ones_own():
     assert agent.config.num_envs == 2
     assert agent.decisions == 300
     with pytest.raises(InputError, match="callable"):
-        agent.make_evaluation_envs()
+        agent.trainer.make_evaluation_envs()
 
 
 def test_n_step_returns_learn_too():

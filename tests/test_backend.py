@@ -5,13 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from simbav2.xla_flags import ONE_THREAD, merged
+from simbav2.runtime import ONE_THREAD, merge_xla_flags
 
 
 def test_a_users_flags_stay_and_win():
-    assert merged("", (ONE_THREAD,)) == ONE_THREAD
-    assert merged("--xla_foo=1", (ONE_THREAD,)) == f"--xla_foo=1 {ONE_THREAD}"
-    assert merged("--xla_cpu_multi_thread_eigen=true", (ONE_THREAD,)) == "--xla_cpu_multi_thread_eigen=true"
+    assert merge_xla_flags("", (ONE_THREAD,)) == ONE_THREAD
+    assert merge_xla_flags("--xla_foo=1", (ONE_THREAD,)) == f"--xla_foo=1 {ONE_THREAD}"
+    assert (
+        merge_xla_flags("--xla_cpu_multi_thread_eigen=true", (ONE_THREAD,)) == "--xla_cpu_multi_thread_eigen=true"
+    )
 
 
 def settings(**environment: str) -> list[str]:

@@ -41,15 +41,15 @@ def trained(tmp_path_factory):
 
 def test_a_replay_becomes_its_own_transitions(trained, tmp_path):
     assert main(["dataset", str(trained), "--out", str(tmp_path / "a.hdf5")]) == 0
-    agent, _, _ = rotation.load_run(trained)
+    replay = rotation.load_run(trained)[0].replay
     with h5py.File(tmp_path / "a.hdf5") as file:
-        np.testing.assert_array_equal(file["observations"], agent.replay.observation[:400])
-        np.testing.assert_array_equal(file["actions"], agent.replay.action[:400])
-        np.testing.assert_array_equal(file["terminals"], agent.replay.terminated[:400])
+        np.testing.assert_array_equal(file["observations"], replay.observation[:400])
+        np.testing.assert_array_equal(file["actions"], replay.action[:400])
+        np.testing.assert_array_equal(file["terminals"], replay.terminated[:400])
         ended = np.array(file["terminals"]) | np.array(file["timeouts"])
         following = np.array(file["next_observations"])[:-1] == np.array(file["observations"])[1:]
         np.testing.assert_array_equal(following.all(axis=1), ~ended[:-1])
-        rows = agent.replay._transitions(np.arange(400))
+        rows = replay._transitions(np.arange(400))
         np.testing.assert_array_equal(file["next_observations"], rows.next_observation)
         assert ended[-1]
         assert file.attrs["task"] == "mujoco/Hopper-v4"

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from simbav2.training.console import Display, Status, clock, measures_table, sparkline
+from simbav2.training.console import Display, Status, clock, diagnostics_table, sparkline
 
 
 def status() -> Status:
@@ -71,7 +71,7 @@ def test_sparkline_spans_lowest_to_highest_and_keeps_the_latest():
 def test_measures_are_a_table_of_the_groups_that_were_measured():
     norms = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
     measures = {f"critic/encoder/{name}": value for value, name in enumerate(norms, start=1)}
-    head, row = measures_table(measures)
+    head, row = diagnostics_table(measures)
     assert head.split() == ["norms", "features", "parameters", "gradients", "g/parameter"]
     assert row.split() == ["critic", "encoder", "1", "2", "3", "4"]
-    assert measures_table({}) == []
+    assert diagnostics_table({}) == []

@@ -21,7 +21,6 @@ from simbav2.normalization import RunningStatistics
 from simbav2.replay import Replay
 from simbav2.training import make_dataset, run
 from simbav2.training.evaluate import evaluate
-from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -138,8 +137,8 @@ def test_a_physics_error_of_dm_control_does_not_end_a_run(diverging_cartpole, tm
         600: 2,
     }
     assert [warning["name"] for warning in summary["warnings"]].count("steps dropped") == 1
-    np.testing.assert_array_equal(agent.replay.export_rows(0, 300)["dropped"], [18, 201])
-    assert np.isfinite(agent.replay.observation).all()
+    np.testing.assert_array_equal(agent.trainer.replay.export_rows(0, 300)["dropped"], [18, 201])
+    assert np.isfinite(agent.trainer.replay.observation).all()
 
 
 def test_never_stops_at_the_first(diverging_cartpole):
@@ -174,10 +173,8 @@ def whole(request, tmp_path_factory):
     """An uninterrupted run with dropped steps: its settings, summary, and the decisions with a dropped step."""
     settings = {**SETTINGS, "num_envs": request.param}
     agent = SimbaV2(Unstable, **settings)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("simbav2.training.run._report", lambda folder: None)
-        summary = run.start(agent, tmp_path_factory.mktemp("runs") / "whole")
-    rows = agent.replay.export_rows(0, agent.replay.added)["dropped"]
+    summary = run.start(agent, tmp_path_factory.mktemp("runs") / "whole")
+    rows = agent.trainer.replay.export_rows(0, agent.trainer.replay.added)["dropped"]
     return settings, summary, (rows // request.param + 1) * request.param
 
 
@@ -238,12 +235,12 @@ def test_faults_of_a_users_environment_are_dropped_only_on_request(how):
     with pytest.raises(BadStep, match="episode 2, step 3"):
         SimbaV2(lambda: Faulty(how, (13,)), **TINY).learn(20)
     agent = SimbaV2(lambda: Faulty(how, (13,)), drop_bad_steps="any", **TINY).learn(20)
-    np.testing.assert_array_equal(agent.replay.export_rows(0, 20)["dropped"], [12])
-    assert np.isfinite(agent.replay.observation).all()
-    assert np.isfinite(agent.replay.reward).all()
+    np.testing.assert_array_equal(agent.trainer.replay.export_rows(0, 20)["dropped"], [12])
+    assert np.isfinite(agent.trainer.replay.observation).all()
+    assert np.isfinite(agent.trainer.replay.reward).all()
     # Episodes of five, five and two steps, the dropped step, and seven more: five and two.
-    np.testing.assert_array_equal(agent.replay.export_rows(0, 20)["ended"], [4, 9, 17])
-    assert agent.envs.episodes == [4]
+    np.testing.assert_array_equal(agent.trainer.replay.export_rows(0, 20)["ended"], [4, 9, 17])
+    assert agent.trainer.envs.episodes == [4]
 
 
 def test_the_other_environments_keep_their_transitions():
@@ -254,13 +251,14 @@ def test_the_other_environments_keep_their_transitions():
         return made[-1]
 
     agent = SimbaV2(make, num_envs=3, drop_bad_steps="any", **TINY)
-    loop = Loop(agent)
+    loop = agent.trainer
+    loop.begin()
     for _ in range(3):
         loop.step()
-    part = agent.replay.export_rows(0, 3)
+    part = agent.trainer.replay.export_rows(0, 3)
     np.testing.assert_array_equal(part["dropped"], [7])  # the third step of environment 1
     np.testing.assert_array_equal(part["reward"], [1, 1, 1, 1, 1, 1, 1, 0, 1])
-    assert (agent.decisions, len(agent.replay), agent.envs.episodes) == (9, 8, [0, 1, 0])
+    assert (agent.decisions, len(agent.trainer.replay), agent.trainer.envs.episodes) == (9, 8, [0, 1, 0])
     # Eight returns are known, and the cut episode's is forgotten: gamma^2 + gamma + 1 or nothing.
     returns, gamma = agent.statistics.returns, agent.config.discount
     assert returns.moments.weight == pytest.approx(8 + 1e-4)
@@ -347,14 +345,14 @@ def test_of_a_users_vector_environment_nothing_is_dropped_by_default():
 
 def test_an_evaluation_episode_ends_where_its_step_failed():
     agent = SimbaV2(lambda: Unstable(limit=-2), **TINY)
-    with agent.make_evaluation_envs() as envs:
+    with agent.trainer.make_evaluation_envs() as envs:
         played = evaluate(agent, envs, 2)
     assert [(episode.total, episode.length, episode.dropped) for episode in played] == [(2.0, 2, True)] * 2
 
 
 def test_data_sets_leave_dropped_steps_out():
     agent = SimbaV2(lambda: Faulty("raise", (3, 4, 10)), drop_bad_steps="any", **TINY).learn(12)
-    replay: Replay = agent.replay
+    replay: Replay = agent.trainer.replay
     episodes = list(make_dataset._episodes(replay, 0, 12))
     # Steps 1 and 2; 3 and 4 fail; 5 to 9 are a whole episode; 10 fails; 11 and 12 are under way.
     assert [len(episode.reward) for episode in episodes] == [2, 5, 2]

@@ -11,7 +11,7 @@ import pytest
 from mutations import digest, env, honest_run
 
 from simbav2 import CheckpointError, InputError, SimbaV2
-from simbav2.checkpoint import files, manifest, rotation
+from simbav2.checkpoint import checkpoint, files, rotation
 from simbav2.checkpoint.files import JSON_LIMIT, Spec
 from simbav2.errors import printable
 from simbav2.training import run
@@ -60,7 +60,7 @@ def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(h
     assert digest(copy) == digest(honest)
     (newest / "learner.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"learner\.safetensors"):
-        rotation.checkpoint.load(newest, env)
+        checkpoint.load(newest)
 
 
 def test_a_saved_id_that_names_a_module_is_not_imported(honest, tmp_path):
@@ -74,7 +74,7 @@ def test_a_saved_id_that_names_a_module_is_not_imported(honest, tmp_path):
     mutations.resign(copy)
     agent = SimbaV2.load(copy)
     with pytest.raises(InputError, match="names a module to import"):
-        agent.make_evaluation_envs()
+        agent.trainer.make_evaluation_envs()
     assert SimbaV2.load(copy, env).envs.num_envs == 1
 
 
@@ -159,6 +159,8 @@ def test_json_is_bounded(tmp_path):
 
 def test_a_manifest_is_covered_by_its_own_sum(honest):
     (newest, _) = rotation.checkpoints(honest)
-    text = (newest / manifest.NAME).read_text()
-    assert manifest.read(newest).files.keys() == {path.name for path in newest.iterdir()} - {manifest.NAME}
+    text = (newest / checkpoint.MANIFEST).read_text()
+    assert checkpoint.read_manifest(newest).files.keys() == {path.name for path in newest.iterdir()} - {
+        checkpoint.MANIFEST
+    }
     assert '"format": 1' in text

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learning import ROWS, TASK, write_chain
+from short_runs import load_trainer
 from toys import TINY
 
 from simbav2 import InputError, SimbaV2
-from simbav2.checkpoint import rotation
 from simbav2.cli import main
 from simbav2.config import BehaviorCloning, Config, Data, MaximizeReturn, ReturnPlusBC, presets
 from simbav2.datasets import hdf5
@@ -52,7 +52,7 @@ def agent_for(data, **settings) -> SimbaV2:
 def test_the_statistics_are_those_of_the_data_and_stay(data):
     agent = agent_for(data)
     agent.learn(100)
-    rewards = agent.data.replay.reward[:ROWS].astype(np.float64)
+    rewards = agent.trainer.data.replay.reward[:ROWS].astype(np.float64)
     assert agent.statistics.returns.largest == np.abs(rewards).max()
     np.testing.assert_allclose(agent.statistics.returns.moments.variance, rewards.var(), rtol=1e-5)
 
@@ -182,15 +182,16 @@ def test_resuming_refuses_other_data(words, data, tmp_path):
 
 
 def test_acting_learns_half_from_data_and_half_from_what_happens(finished):
-    agent, _, _ = rotation.load_run(finished)
-    assert (agent.offline, len(agent.replay)) == (False, 150)
-    agent.data.replay.reward[:], agent.replay.reward[:] = -7.0, 7.0
-    batch = agent._sample(3, np.random.default_rng(0))
+    trainer, _ = load_trainer(finished)
+    agent = trainer.agent
+    assert (trainer.offline, len(trainer.replay)) == (False, 150)
+    trainer.data.replay.reward[:], trainer.replay.reward[:] = -7.0, 7.0
+    batch = trainer.sample(3, np.random.default_rng(0))
     assert batch.reward.shape == (3, 64)
     assert (batch.reward == -7).sum(axis=1).tolist() == [32, 32, 32]
     agent.decisions = 0  # before its first update online it acts by what it has learned
     observation = np.zeros((1, 2), np.float32)
-    np.testing.assert_array_equal(agent.explore(observation), agent.act(observation, noise=1.0))
+    np.testing.assert_array_equal(trainer.explore(observation), agent.act(observation, noise=1.0))
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import pytest
 from mutations import digest, env, honest_run
-from short_runs import ARGUMENTS, SETTINGS, TASK, results, start
+from short_runs import ARGUMENTS, SETTINGS, TASK, load_trainer, results, start
 
 from simbav2 import CheckpointError, Failure, InputError, SimbaV2
-from simbav2.checkpoint import lock, manifest, rotation
+from simbav2.checkpoint import checkpoint, lock, rotation
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.cli import main
 from simbav2.training import run
@@ -75,26 +75,26 @@ def identity(folder) -> str:
     """Of the newest checkpoint that verifies, replay files included; by its sums, which are of all its bytes."""
     for path in rotation.checkpoints(folder):
         try:
-            found = manifest.verify(path, rotation.checkpoint.AGENT)
-            for segment in found.replay:
-                rotation.checkpoint.check(folder / "replay" / segment.name, segment.sum)
+            found = checkpoint.verify(path, checkpoint.AGENT)
+            for segment in found.trainer.replay:
+                checkpoint.check(folder / "replay" / segment.name, segment.checksum)
         except CheckpointError:
             continue
-        return json.dumps([found.files, found.replay])
+        return json.dumps([found.files, found.trainer.replay])
     raise AssertionError(f"{folder} has no whole checkpoint")
 
 
 def test_a_kill_at_any_call_of_the_writing_leaves_a_loadable_run(faults, tmp_path, monkeypatch):
     settings = {"schedule.keep": 2, "env_steps": 1_000, "replay.capacity": 250}  # old replay files go, too
     origin = honest_run(tmp_path / "origin", **settings)
-    agent, loop, replay = rotation.load_run(origin, env)
+    loop, replay = load_trainer(origin, env)
     before = identity(origin)
     # 60 steps on, from the checkpoint at 1,000.
     for _ in range(60):
         loop.step()
 
     def save(folder) -> None:
-        CheckpointRotation(folder, agent.config.schedule, replay, saved=1_000).save(agent, loop)
+        CheckpointRotation(folder, loop.config.schedule, replay, saved=1_000).save(loop.checkpoint(episodes=True))
 
     shutil.copytree(origin, tmp_path / "whole")
     save(tmp_path / "whole")
@@ -149,7 +149,7 @@ def test_sigkill_costs_only_the_steps_since_the_last_checkpoint(finished, tmp_pa
 def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path):
     folder = tmp_path / "run"
     run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
-    for name in ("checkpoints", "replay", "report"):
+    for name in ("checkpoints", "replay"):
         shutil.rmtree(folder / name)
     (folder / "summary.json").unlink()
     (folder / "progress.csv").write_text("env_step,decis")
@@ -201,7 +201,7 @@ def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, c
 def test_the_result_of_a_run_outlives_its_checkpoints(finished, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("checkpoints", "replay", "report"))
-    with pytest.raises(InputError, match="has a result but no checkpoint to go on from"):
+    with pytest.raises(InputError, match="has a result but no checkpoint to resume from"):
         run.resume(folder)
     words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), "--auto-resume"]
     assert main(words) == 0
@@ -237,11 +237,13 @@ def test_minutes_bring_checkpoints_too(tmp_path):
 def test_a_checkpoint_writes_only_what_is_new(tmp_path):
     folder = honest_run(tmp_path / "run", **{"schedule.keep": 3, "replay.capacity": 220})
     newest = rotation.checkpoints(folder)[0]
-    spans = [(segment.first, segment.last) for segment in manifest.read(newest).replay]
+    spans = [(segment.first, segment.last) for segment in checkpoint.read_manifest(newest).replay]
     # The ring holds steps 280 to 499; the last of them is with the checkpoint.
     assert spans == [(199, 299), (299, 399), (399, 499)]
     names = {path.name for path in (folder / "replay").iterdir()}
-    assert names == {s.name for path in rotation.checkpoints(folder) for s in manifest.read(path).replay}
+    assert names == {
+        s.name for path in rotation.checkpoints(folder) for s in checkpoint.read_manifest(path).replay
+    }
 
 
 # Two at once, and no room. -----------------------------------------------------------------------------------

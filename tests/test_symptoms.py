@@ -8,7 +8,7 @@ from toys import TINY, Chain
 from simbav2 import SimbaV2
 from simbav2.training import run
 from simbav2.training.evaluate import EvaluationEpisode
-from simbav2.training.health import HISTORY, SYMPTOMS, HealthMonitor, diagnose, signs_of_evaluation
+from simbav2.training.health import CHECKS, HISTORY, HealthMonitor, diagnose, evaluation_metrics
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -37,7 +37,7 @@ SICK = {
 
 def told(*signs: dict[str, float]) -> list[str]:
     watch = HealthMonitor()
-    return [warning.name for one in signs for warning in watch.see(one)]
+    return [warning.name for one in signs for warning in watch.check(one)]
 
 
 def test_a_healthy_run_has_no_symptoms():
@@ -45,15 +45,15 @@ def test_a_healthy_run_has_no_symptoms():
 
 
 def test_every_symptom_has_a_case():
-    assert [symptom.name for symptom in SYMPTOMS] == list(SICK)
+    assert [symptom.name for symptom in CHECKS] == list(SICK)
 
 
 @pytest.mark.parametrize("name", SICK)
 def test_a_symptom_is_told_once_with_what_to_try(name):
     watch = HealthMonitor()
     for _ in range(20):
-        watch.see(HEALTHY)
-    warnings = [warning for _ in range(20) for warning in watch.see(HEALTHY | SICK[name])]
+        watch.check(HEALTHY)
+    warnings = [warning for _ in range(20) for warning in watch.check(HEALTHY | SICK[name])]
     assert [warning.name for warning in warnings] == [name]
     assert len(warnings[0].remedy) > 20
 
@@ -72,7 +72,7 @@ def test_the_signs_of_an_evaluation_are_means_over_its_episodes():
         EvaluationEpisode(9, 5, None, discounted=4.0, q=1.0),
         EvaluationEpisode(9, 5, None, discounted=8.0, q=3.0),
     ]
-    assert signs_of_evaluation(episodes) == {"evaluation/q": 2.0, "evaluation/discounted_return": 6.0}
+    assert evaluation_metrics(episodes) == {"evaluation/q": 2.0, "evaluation/discounted_return": 6.0}
 
 
 class Barren(Chain):

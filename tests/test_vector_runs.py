@@ -39,7 +39,7 @@ def test_a_run_with_a_vector_environment_is_trained_evaluated_and_resumed(make, 
     folder, agent = tmp_path / "run", Agent(make, **settings)
     assert agent.config.num_envs == 2
     assert run.start(agent, folder, stop_after=300)["env_steps"] == 300
-    agent.envs.close()
+    agent.trainer.envs.close()
     with caplog.at_level("WARNING"):
         summary = run.resume(folder, env=make)
     assert (summary["env_steps"], summary["decisions"]) == (600, 600)

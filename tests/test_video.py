@@ -69,13 +69,13 @@ def test_films_run_in_real_time_and_show_at_most_fifty_pictures_a_second(fps, re
     ],
 )
 def test_whole_episodes_are_shown_until_the_film_is_long_enough(repeat, every, episodes, enough, expected):
-    shown = video.pictures(Still(), make_env(Clock(), action_repeat=repeat), episodes, every, enough)
+    shown = video.frames(Still(), make_env(Clock(), action_repeat=repeat), episodes, every, enough)
     assert [picture[0, 0, 0] // 10 for picture in shown] == expected
 
 
 def test_a_file_has_the_given_pace_and_even_sides(ffmpeg, tmp_path):
     path = tmp_path / "new folder" / "film.mp4"
-    video.write(ffmpeg, path, video.pictures(Still(), make_env(Clock()), 1, 1, 1), 20.0)
+    video.write(ffmpeg, path, video.frames(Still(), make_env(Clock()), 1, 1, 1), 20.0)
     assert [file.name for file in path.parent.iterdir()] == ["film.mp4"]
     told = subprocess.run([ffmpeg, "-i", path], capture_output=True, text=True).stderr
     assert re.search(r"h264.*yuv420p.*48x34.*20 fps", told)
@@ -106,15 +106,15 @@ def test_a_place_that_cannot_be_written_is_one_clear_line(ffmpeg, tmp_path):
 def test_what_is_missing_is_said_before_anything_is_played(monkeypatch, tmp_path):
     agent = Still()  # is not even asked
     with pytest.raises(InputError, match=r"'.*film.avi'; expected a name that ends in .mp4"):
-        video.film(agent, tmp_path / "film.avi", 1)
+        video.record_video(agent, tmp_path / "film.avi", 1)
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(InputError, match=r"a video needs one more package .*; pip install 'simbav2\[video\]'"):
-        video.film(agent, tmp_path / "film.mp4", 1)
+        video.record_video(agent, tmp_path / "film.mp4", 1)
 
 
 def test_an_environment_without_pictures_cannot_be_filmed():
     env = Clock()
     env.render = lambda: None
     env.reset()
-    with pytest.raises(InputError, match="draws no pictures"):
+    with pytest.raises(InputError, match="renders no frames"):
         video._picture(env)

@@ -1,8 +1,8 @@
 """The replay on disk: files of consecutive steps, each written once.
 
-A checkpoint adds one file with the steps since the last, and lists those it needs; files whose steps the ring has
-overwritten are needed no more. The newest step is not among them: until the next one is taken it may be `cut`, so
-the checkpoint itself holds it.
+A checkpoint adds one file with the steps since the last, and lists those it needs, which are not those whose steps
+the ring has overwritten. The newest step is in the checkpoint itself: until the next one is taken it may still
+become the last of its episode (`Replay.truncate_episode`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simbav2.checkpoint.files import Spec, Sum, array_names, damage, read_arrays, write_arrays
+from simbav2.checkpoint.files import Checksum, Spec, array_names, damage, read_arrays, write_arrays
 from simbav2.errors import CheckpointError
 from simbav2.replay import Replay
 
@@ -23,7 +23,7 @@ class Segment(NamedTuple):
 
     first: int
     last: int
-    sum: Sum
+    checksum: Checksum
 
     @property
     def name(self) -> str:
@@ -36,9 +36,11 @@ def extend(replay: Replay, segments: Sequence[Segment], folder: Path) -> tuple[S
     first = needed[-1].last if needed else replay.oldest
     if first < replay.sealed:
         folder.mkdir(exist_ok=True)
-        segment = Segment(first, replay.sealed, Sum(0, ""))
+        segment = Segment(first, replay.sealed, Checksum(0, ""))
         needed.append(
-            segment._replace(sum=write_arrays(folder / segment.name, replay.export_rows(first, replay.sealed)))
+            segment._replace(
+                checksum=write_arrays(folder / segment.name, replay.export_rows(first, replay.sealed))
+            )
         )
     return tuple(needed)
 
@@ -55,7 +57,7 @@ def restore(replay: Replay, added: int, segments: Sequence[Segment], folder: Pat
     read_newest(replay, newest)
 
 
-def write_newest(replay: Replay, path: Path) -> Sum:
+def write_newest(replay: Replay, path: Path) -> Checksum:
     """The newest step, and the observations that will be acted on next."""
     return write_arrays(path, {**replay.export_rows(replay.sealed, replay.added), "head": replay.head})
 

@@ -59,14 +59,14 @@ def sparkline(values: list[float], width: int = 40) -> str:
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
-def measures_table(measures: Mapping[str, float]) -> list[str]:
+def diagnostics_table(diagnostics: Mapping[str, float]) -> list[str]:
     """The norms of every network's two groups of layers, a line each; nothing where none were taken."""
     columns = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
     groups = [f"{network}/{group}" for network in ("actor", "critic") for group in ("encoder", "predictor")]
     rows = [
-        f"{group.replace('/', ' '):<18}" + "".join(f"{measures[f'{group}/{name}']:>12.3g}" for name in columns)
+        f"{group.replace('/', ' '):<18}" + "".join(f"{diagnostics[f'{group}/{name}']:>12.3g}" for name in columns)
         for group in groups
-        if f"{group}/{columns[0]}" in measures
+        if f"{group}/{columns[0]}" in diagnostics
     ]
     return (
         [f"{'norms':<18}{'features':>12}{'parameters':>12}{'gradients':>12}{'g/parameter':>12}", *rows]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.actor_critic import ActorCritic
 from simbav2.envs.vector import Envs, Step
-
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
 
 
 class Episode(NamedTuple):
@@ -72,7 +70,7 @@ class EpisodeCounter:
         return ended
 
 
-def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) -> list[EvaluationEpisode]:
+def evaluate(agent: ActorCritic, envs: Envs, episodes: int, first_episode: int = 0) -> list[EvaluationEpisode]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
     Each environment plays a fixed share, so that short episodes are not counted more often than long ones. An
@@ -102,7 +100,7 @@ def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) ->
     return [episode for done, share in zip(played, shares, strict=True) for episode in done[:share]]
 
 
-def _expected(agent: Agent, observation: NDArray) -> NDArray:
+def _expected(agent: ActorCritic, observation: NDArray) -> NDArray:
     """The smallest critic's value of the deterministic action [N], in the units of the reward."""
     q = agent.values(observation, agent.act(observation, noise=0.0))
     return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)
