@@ -80,10 +80,8 @@ def test_imports_have_no_cycle():
     known = {f"simbav2.{name}": file for name, file in modules().items() if name not in ENTRY}
     todo = {}
     for module, file in known.items():
-        named = imports(file)
-        todo[module] = {one for one in named | {one.rpartition(".")[0] for one in named} if one in known} - {
-            module
-        }
+        whole = {name if name in known else name.rpartition(".")[0] for name in imports(file)}
+        todo[module] = (whole & known.keys()) - {module}
     todo["simbav2.experiments.sweep.worker"].discard("simbav2.cli")
     while free := [module for module, needed in todo.items() if not needed & todo.keys()]:
         for module in free:

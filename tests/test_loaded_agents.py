@@ -142,9 +142,3 @@ def test_a_policy_of_the_old_observation_order_is_not_shown_the_new_one(tmp_path
     for attempt in (agent.trainer.make_evaluation_envs, lambda: SimbaV2.load(tmp_path, "dmc/walker-walk")):
         with pytest.raises(InputError, match="in dm_control's own order; now they are sorted by key"):
             attempt()
-
-
-def test_tasks_whose_order_did_not_change_need_no_note(tmp_path):
-    SimbaV2("dmc/cartpole-swingup", **TINY).save(tmp_path / "agent")
-    assert json.loads((tmp_path / "agent" / "config.json").read_text())["observation_order"] is None
-    assert SimbaV2.load(tmp_path / "agent").trainer.envs.observation_size == 5

@@ -1,6 +1,5 @@
 """Learning from recorded data: objectives, the run's folder, exact resuming, and acting afterwards."""
 
-import csv
 import dataclasses
 import json
 import shutil
@@ -10,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learning import ROWS, TASK, write_chain
-from short_runs import load_trainer
+from short_runs import load_trainer, rows
+from short_runs import results as all_results
 from toys import TINY
 
 from simbav2 import InputError, SimbaV2
@@ -107,16 +107,6 @@ def test_a_preset_for_data_is_refused_without(name):
 # Runs. ----------------------------------------------------------------------------------------------------
 
 
-def rows(path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def results(folder) -> tuple[str, list[dict[str, str]]]:
-    """What must not depend on how a run got to its end."""
-    return json.loads((folder / "summary.json").read_text())["params_sha256"], rows(folder / "evaluations.csv")
-
-
 @pytest.fixture(scope="module")
 def words(data):
     """D4RL's name for our own file, to be scored as D4RL does."""
@@ -162,7 +152,7 @@ def test_a_resumed_run_ends_with_the_same_bits(finished, words, tmp_path, stop, 
     if killed:  # in the middle of an interval, what it wrote since the last checkpoint still there
         shutil.rmtree(folder / "checkpoints" / f"{stop:012}")
     run.resume(folder, 450)
-    (resumed, evaluations), (whole, expected) = results(folder), results(finished)
+    (resumed, evaluations), (whole, expected) = all_results(folder)[:2], all_results(finished)[:2]
     assert resumed == whole
     extra = [row for row in evaluations if row not in expected]
     assert [{"env_step": row["env_step"]} for row in extra] == last * 2

@@ -146,7 +146,7 @@ def test_sigkill_costs_only_the_steps_since_the_last_checkpoint(finished, tmp_pa
 # Beginnings and ends. ----------------------------------------------------------------------------------------
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path):
+def test_a_run_killed_before_its_first_checkpoint_starts_again(finished, tmp_path):
     folder = tmp_path / "run"
     run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
     for name in ("checkpoints", "replay"):
@@ -180,7 +180,7 @@ def test_episodes_that_ended_since_the_last_log_are_not_forgotten(tmp_path):
     assert [row.split(",")[:7] for row in again] == [row.split(",")[:7] for row in rows]
 
 
-def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, caplog):
+def test_auto_resume_starts_resumes_and_returns_if_complete(finished, tmp_path, capsys, caplog):
     folder = tmp_path / "run"
     words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), "--auto-resume"]
     assert main([*words, "--stop-after", "800"]) == 0
@@ -192,8 +192,14 @@ def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, c
     ]
     assert results(folder) == results(finished)
     capsys.readouterr()
-    assert main(words) == 0  # a job that is started once too often
-    assert "after 1,600 steps" in capsys.readouterr().out
+    page = folder / "report" / "index.html"
+    for again in (words, ["resume", str(folder)]):  # a job that is started once too often writes a missing report
+        page.unlink()
+        assert main(again) == 0
+        assert "after 1,600 steps" in capsys.readouterr().out
+        assert page.exists()
+    assert main(["resume", str(folder)]) == 2
+    assert "is complete at 1,600 steps" in capsys.readouterr().err
     assert main(["train", TASK, "--seed", "2", *ARGUMENTS, "--out", str(folder), "--auto-resume"]) == 2
     assert "other settings" in capsys.readouterr().err
 

@@ -54,14 +54,6 @@ def test_a_run_with_a_vector_environment_is_trained_evaluated_and_resumed(make, 
     assert again.predict(np.zeros((2, 2)))[0].shape == (2, 1)
 
 
-def test_a_job_that_is_started_again_resumes(tmp_path, caplog):
-    settings = {**TINY, "env_steps": 300, "schedule.evaluation_episodes": 1}
-    folder = tmp_path / "run"
-    run.start_or_resume(Agent(sync, **settings), folder, stop_after=240)
-    summary = run.start_or_resume(Agent(sync, **settings), folder)
-    assert summary["env_steps"] == 300
-
-
 def test_the_number_of_environments_is_the_vectors_own():
     with pytest.raises(InputError, match="num_envs is 3, but SyncVectorEnv"):
         Agent(sync, **TINY, num_envs=3)
@@ -85,7 +77,7 @@ def test_a_callable_is_called_once_for_each_environment():
         made.append(Chain(3))
         return made[-1]
 
-    assert Agent(make, **TINY, num_envs=3).envs.num_envs == len(made) == 3
+    assert Agent(make, **TINY, num_envs=3).trainer.envs.num_envs == len(made) == 3
 
 
 def test_a_vector_from_make_vec_is_made_again_for_evaluation():

@@ -27,9 +27,9 @@ from simbav2.envs.spaces import Spaces
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Envs, make_vector_env
 from simbav2.errors import InputError, printable
-from simbav2.training.callbacks import Callback, Callbacks
+from simbav2.training.callbacks import Callback
 from simbav2.training.evaluate import Evaluation, evaluate
-from simbav2.training.logger import ProgressLogger
+from simbav2.training.logger import ProgressLogger, visible_logging
 from simbav2.training.trainer import Trainer
 
 log = logging.getLogger("simbav2")
@@ -120,15 +120,20 @@ class Agent(ActorCritic):
         if self._open_ended and self.env_steps == 0:
             self.configure(replace(self.config, env_steps=env_steps).resolve(self.task))
         self._open_ended = False
-        trainer, told = self.trainer, Callbacks(callbacks)
+        trainer = self.trainer
         if trainer.observation is None:
             trainer.begin()
         until = self.env_steps + env_steps
         with (
             self._evaluation_envs(evaluation_env) if evaluate_every else nullcontext() as envs,
-            ProgressLogger(trainer, until, told, progress) as logger,
+            visible_logging() if progress else nullcontext(),
         ):
-            trainer.train(until, logger, lambda: told.stop_requested, evaluate_every or until, envs)
+            logger = ProgressLogger(trainer, until, callbacks, visible=progress)
+            logger.call("on_start", None)
+            try:
+                trainer.train(until, logger, evaluate_every or until, envs)
+            finally:
+                logger.call("on_end")
         return self
 
     def evaluate(self, episodes: int = 10, env: Any = None, seed: int | None = None) -> Evaluation:

@@ -43,36 +43,16 @@ class Callback:
         """Training ended, whatever ended it; called also after an error."""
 
 
-class Callbacks(Callback):
-    """Several callbacks, called in their order, as one."""
+class Callbacks:
+    """Several callbacks, called in their order."""
 
     def __init__(self, members: Sequence[Callback] = ()) -> None:
         self.members = tuple(members)
 
     @property
-    def stop_requested(self) -> bool:  # type: ignore[override]
+    def stop_requested(self) -> bool:
         return any(member.stop_requested for member in self.members)
 
-    def on_start(self, agent: Any, run: Path | None) -> None:
+    def call(self, event: str, *arguments: Any) -> None:
         for member in self.members:
-            member.on_start(agent, run)
-
-    def on_step(self, agent: Any) -> None:
-        for member in self.members:
-            member.on_step(agent)
-
-    def on_metrics(self, agent: Any, metrics: Mapping[str, float]) -> None:
-        for member in self.members:
-            member.on_metrics(agent, metrics)
-
-    def on_evaluation(self, agent: Any, episodes: Sequence[EvaluationEpisode]) -> None:
-        for member in self.members:
-            member.on_evaluation(agent, episodes)
-
-    def on_checkpoint(self, agent: Any, checkpoint: Path) -> None:
-        for member in self.members:
-            member.on_checkpoint(agent, checkpoint)
-
-    def on_end(self, agent: Any) -> None:
-        for member in self.members:
-            member.on_end(agent)
+            getattr(member, event)(*arguments)

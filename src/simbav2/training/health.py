@@ -23,6 +23,7 @@ from simbav2.training.evaluate import EvaluationEpisode
 from simbav2.training.trainer import Trainer
 
 Metrics = Mapping[str, float]
+Check = Callable[[Metrics, Sequence[Metrics]], str | None]  # metrics now and before -> what is wrong, if anything
 
 CLIPPED_MASS = 0.05  # of the target's probability
 ENTROPY_DEFICIT = 1.0  # nats below the target, per action dimension
@@ -42,7 +43,7 @@ class Warning(NamedTuple):
 
 class HealthCheck(NamedTuple):
     name: str
-    check: Callable[[Metrics, Sequence[Metrics]], str | None]  # metrics now and before -> what is wrong, if it is
+    check: Check
     remedy: str
 
 
@@ -50,33 +51,21 @@ def _past(name: str, before: Sequence[Metrics]) -> list[float]:
     return [metrics[name] for metrics in before if name in metrics]
 
 
-def _lately(name: str, now: Metrics, before: Sequence[Metrics]) -> float:
-    """The least of the last few values: new networks show much that soon disappears."""
-    recent = [*_past(name, before), now.get(name, 0.0)][-HISTORY:]
-    return min(recent) if len(recent) == HISTORY else 0.0
+def _above(name: str, limit: float, text: str) -> Check:
+    """All of the last few values are above `limit`: new networks show much that soon disappears."""
 
+    def check(now: Metrics, before: Sequence[Metrics]) -> str | None:
+        recent = [*_past(name, before), now.get(name, 0.0)][-HISTORY:]
+        return text.format(min(recent)) if len(recent) == HISTORY and min(recent) > limit else None
 
-def _support_saturated(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    share = _lately("clipped_mass", now, before)
-    if share > CLIPPED_MASS:
-        return f"{share:.0%} of the target's mass lies beyond the ends of the value's support and is clipped"
-    return None
-
-
-def _entropy_collapsed(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    deficit = _lately("entropy_deficit", now, before)
-    if deficit > ENTROPY_DEFICIT:
-        return f"the policy's entropy stays {deficit:.1f} nats per action dimension below what it seeks"
-    return None
+    return check
 
 
 def _statistics_still(now: Metrics, before: Sequence[Metrics]) -> str | None:
     if now.get("largest_return", 1.0) == 0.0:
         return "every reward so far was zero: there is nothing to learn from yet"
     share = now.get("still_observations", 0.0)
-    if share > STILL_OBSERVATIONS:
-        return f"{share:.0%} of the observation's entries have never changed"
-    return None
+    return f"{share:.0%} of the observation's entries have never changed" if share > STILL_OBSERVATIONS else None
 
 
 def _gradient_exploding(now: Metrics, before: Sequence[Metrics]) -> str | None:
@@ -100,18 +89,14 @@ def _return_below_q(now: Metrics, before: Sequence[Metrics]) -> str | None:
 
 
 def _units_dead(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    for name in ("actor", "critic"):
-        share = _lately(f"{name}/dead_units", now, before)
-        if share > DEAD_UNITS:
-            return f"{share:.0%} of the {name}'s relu units are silent for a whole batch"
-    return None
+    text = "{:.0%} of the %s's relu units are silent for a whole batch"
+    found = (_above(f"{name}/dead_units", DEAD_UNITS, text % name)(now, before) for name in ("actor", "critic"))
+    return next((text for text in found if text is not None), None)
 
 
 def _columns_off(now: Metrics, before: Sequence[Metrics]) -> str | None:
     error = now.get("column_error", 0.0)
-    if error > COLUMN_ERROR:
-        return f"a weight vector is {error:.2g} away from the unit sphere"
-    return None
+    return f"a weight vector is {error:.2g} away from the unit sphere" if error > COLUMN_ERROR else None
 
 
 def _steps_dropped(now: Metrics, before: Sequence[Metrics]) -> str | None:
@@ -126,13 +111,19 @@ def _steps_dropped(now: Metrics, before: Sequence[Metrics]) -> str | None:
 CHECKS = (
     HealthCheck(
         "support saturated",
-        _support_saturated,
+        _above(
+            *("clipped_mass", CLIPPED_MASS),
+            "{:.0%} of the target's mass lies beyond the ends of the value's support and is clipped",
+        ),
         "scale rewards so that returns fit (--rewards RewardScaling --rewards.bound 5), "
         "or widen the support (--value.low, --value.high)",
     ),
     HealthCheck(
         "entropy collapsed",
-        _entropy_collapsed,
+        _above(
+            *("entropy_deficit", ENTROPY_DEFICIT),
+            "the policy's entropy stays {:.1f} nats per action dimension below its target",
+        ),
         "start with a higher temperature (--policy.initial-temperature 0.1), ask for more entropy "
         "(--policy.target-entropy), or check that the reward depends on the action",
     ),

@@ -11,10 +11,10 @@ import json
 import logging
 import statistics
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -36,89 +36,35 @@ from simbav2.datasets.catalog import normalized
 from simbav2.diagnostics import parameter_counts
 from simbav2.errors import printable
 from simbav2.training import health
-from simbav2.training.callbacks import Callback, Callbacks
+from simbav2.training.callbacks import Callback
 from simbav2.training.console import Display, clock, number
 from simbav2.training.evaluate import Episode, Evaluation, EvaluationEpisode, mean_success, mean_total
 from simbav2.training.trainer import Logger, Trainer
 
 log = logging.getLogger("simbav2")
-PROGRESS = [
-    "env_step",
-    "decisions",
-    "updates",
-    "episodes",
-    "return",
-    "length",
-    "success",
-    "seconds",
-    "updates_per_second",
-]
+PROGRESS = "env_step,decisions,updates,episodes,return,length,success,seconds,updates_per_second"
+EVALUATIONS = "env_step,episode,return,length,success"
+ROWS = ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl")
 FAILURE = "failure.json"
-EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
-
-
-class _Rates:
-    """Updates and simulator steps per second since the last `mark`."""
-
-    def __init__(self, agent: ActorCritic) -> None:
-        self.agent = agent
-        self.mark()
-
-    def mark(self) -> None:
-        self._at, self._updates, self._env_steps = time.monotonic(), self.agent.updates, self.agent.env_steps
-
-    def read(self) -> tuple[float, float]:
-        seconds = max(time.monotonic() - self._at, 1e-9)
-        return (self.agent.updates - self._updates) / seconds, (self.agent.env_steps - self._env_steps) / seconds
 
 
 class ProgressLogger(Logger):
-    """Of `agent.learn`: lines to the logger `simbav2`; a context manager around training."""
+    """Of `agent.learn`: lines to the logger `simbav2`."""
 
-    def __init__(self, trainer: Trainer, until: int, callbacks: Callbacks, visible: bool) -> None:
-        self.trainer, self.agent, self.until, self.callbacks = trainer, trainer.agent, until, callbacks
-        self.visible = visible
-        self._rates = _Rates(self.agent)
-
-    def __enter__(self) -> Self:
-        """Lines of level INFO are shown, on stderr where the program has not set up logging."""
-        self._before, self._handler = log.level, None
-        if self.visible and log.level == logging.NOTSET:
-            log.setLevel(logging.INFO)
-        if self.visible and not log.hasHandlers():
-            self._handler = logging.StreamHandler()
-            log.addHandler(self._handler)
-        agent, steps = self.agent, self.until - self.agent.env_steps
-        self._log(f"{printable(agent.config.task)}: learning for {steps:,} steps; {plan(agent.config)}")
-        try:
-            self.callbacks.on_start(agent, None)
-        except BaseException:
-            self._restore_logging()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.callbacks.on_end(self.agent)
-        finally:
-            self._restore_logging()
-
-    def _restore_logging(self) -> None:
-        log.setLevel(self._before)
-        if self._handler is not None:
-            log.removeHandler(self._handler)
-
-    def step(self) -> None:
-        self.callbacks.on_step(self.agent)
+    def __init__(self, trainer: Trainer, until: int, callbacks: Sequence[Callback], visible: bool) -> None:
+        super().__init__(trainer, callbacks)
+        self.until, self.level = until, logging.INFO if visible else logging.DEBUG
+        steps, config = until - self.agent.env_steps, self.agent.config
+        self._log(f"{printable(config.task)}: learning for {steps:,} steps; {plan(config)}")
 
     def progress(self, last: bool) -> None:
         metrics = health.training_metrics(self.trainer)  # waits for the updates under way
-        updates, env_steps = self._rates.read()
+        updates, env_steps = self.rates()
         left = (self.until - self.agent.env_steps) / env_steps if env_steps else None
         total = number(mean_total(self.trainer.ended))
         self._log(f"{self._step}  training return {total}  {number(updates)} updates/s  {clock(left)} left")
         self._metrics(metrics)
-        self._rates.mark()
+        self.reset_rates()
 
     def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None:
         found = Evaluation.of(episodes)
@@ -127,22 +73,34 @@ class ProgressLogger(Logger):
         self._log(f"{self._step}  evaluation return {mean}, std {std} ({len(episodes)} episodes){success}")
         if self.agent.updates:
             self._metrics(health.evaluation_metrics(episodes))
-        self.callbacks.on_evaluation(self.agent, episodes)
-        self._rates.mark()  # the rates are about training
-
-    def checkpoint(self, since: int | None = None) -> None:
-        pass  # there is no run folder
+        self.call("on_evaluation", episodes)
+        self.reset_rates()  # the rates are about training
 
     @property
     def _step(self) -> str:
         return f"step {self.agent.env_steps:,}/{self.until:,}"
 
     def _metrics(self, metrics: dict[str, float]) -> None:
-        line = {"env_step": self.agent.env_steps, "updates": self.agent.updates, **metrics}
-        self.callbacks.on_metrics(self.agent, line)
+        self.call("on_metrics", {"env_step": self.agent.env_steps, "updates": self.agent.updates, **metrics})
 
     def _log(self, text: str) -> None:
-        log.log(logging.INFO if self.visible else logging.DEBUG, "simbav2: %s", text)
+        log.log(self.level, "simbav2: %s", text)
+
+
+@contextmanager
+def visible_logging() -> Iterator[None]:
+    """Lines of level INFO are shown, on stderr where the program has not set up logging."""
+    level, handler = log.level, None if log.hasHandlers() else logging.StreamHandler()
+    if level == logging.NOTSET:
+        log.setLevel(logging.INFO)
+    if handler is not None:
+        log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        if handler is not None:
+            log.removeHandler(handler)
 
 
 def plan(config: Config) -> str:
@@ -164,42 +122,36 @@ class RunLogger(Logger):
         rotation: CheckpointRotation,
         callbacks: Sequence[Callback] = (),
     ) -> None:
+        super().__init__(trainer, callbacks)
         self.folder = folder
-        self.trainer, self.agent = trainer, trainer.agent
         self.rotation = rotation
         self.display = display
-        self.callbacks = Callbacks(callbacks)
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
         self.last_evaluation: Sequence[Episode | EvaluationEpisode] = []
         self.health = health.HealthMonitor()
         self.warnings: list[dict[str, Any]] = []
         self._began = time.monotonic()
-        self._rates = _Rates(self.agent)
 
     def create(self, stop_after: int | None) -> None:
         """The files of a new run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         description = checkpoint.description(self.agent.config, self.agent.task)
         write_json(self.folder / "config.json", {**description, "stop_after": stop_after})
-        write_text(self.folder / "progress.csv", ",".join(PROGRESS) + "\n")
-        write_text(self.folder / "evaluations.csv", ",".join(EVALUATIONS) + "\n")
+        write_text(self.folder / "progress.csv", PROGRESS + "\n")
+        write_text(self.folder / "evaluations.csv", EVALUATIONS + "\n")
         write_text(self.folder / "metrics.jsonl", "")
         write_text(self.folder / "warnings.jsonl", "")
 
     def rewind(self) -> None:
         """Remove rows written after the checkpoint that the agent was loaded from: they will be written again."""
         step = self.agent.env_steps
-        for name in ("progress.csv", "evaluations.csv"):
-            with damage(self.folder / name):
-                header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
-                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
-            write_text(self.folder / name, "".join([header, *kept]))
-        for name in ("metrics.jsonl", "warnings.jsonl"):
-            with damage(self.folder / name):
-                lines = (self.folder / name).read_text().splitlines(keepends=True)
-                kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
-            write_text(self.folder / name, "".join(kept))
+        for path in (self.folder / name for name in ROWS):
+            with damage(path):
+                rows = path.read_text().splitlines(keepends=True)
+                header = rows[:1] if path.suffix == ".csv" else []
+                kept = [row for row in rows[len(header) :] if row.endswith("\n") and _env_step(row) <= step]
+            write_text(path, "".join([*header, *kept]))
         for metrics in read_json_lines(self.folder / "metrics.jsonl"):
             self.health.check(metrics)
         self.warnings = read_json_lines(self.folder / "warnings.jsonl")
@@ -215,9 +167,6 @@ class RunLogger(Logger):
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._began
 
-    def step(self) -> None:
-        self.callbacks.on_step(self.agent)
-
     def progress(self, last: bool) -> None:
         agent, schedule, now = self.agent, self.agent.config.schedule, self.agent.env_steps
         # Diagnostics come with the first log of every interval, so that a resumed run computes the same.
@@ -232,7 +181,7 @@ class RunLogger(Logger):
         agent, status, episodes = self.agent, self.display.status, self.trainer.ended
         # Reading the metrics waits for the updates under way, so that they are counted in the time they took.
         metrics = health.training_metrics(self.trainer, diagnostics)
-        status.updates_per_second, status.env_steps_per_second = self._rates.read()
+        status.updates_per_second, status.env_steps_per_second = self.rates()
         self.episodes += len(episodes)
         length = sum(episode.length for episode in episodes) / len(episodes) if episodes else None
         total, success = mean_total(episodes), mean_success(episodes)
@@ -242,7 +191,7 @@ class RunLogger(Logger):
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
         self.display.refresh()
-        self._rates.mark()
+        self.reset_rates()
 
     def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None:
         step = self.agent.env_steps
@@ -253,28 +202,19 @@ class RunLogger(Logger):
             self._metrics(health.evaluation_metrics(episodes))
         self._show_evaluation(step, episodes)
         self.display.refresh(evaluated=True)
-        self.callbacks.on_evaluation(self.agent, episodes)
-        self._rates.mark()  # the rates are about training
+        self.call("on_evaluation", episodes)
+        self.reset_rates()  # the rates are about training
 
     def checkpoint(self, since: int | None = None) -> None:
         """Save the run, the rows written so far first: a resumed run appends to them."""
         if since is not None and not self.rotation.due(since, self.agent.env_steps):
             return
         health.stop_on_nan(self.trainer, self.folder)
-        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
+        for name in ROWS:
             sync(self.folder / name)
         saved = self.rotation.save(self.trainer.checkpoint(episodes=True))
         if saved is not None:
-            self.callbacks.on_checkpoint(self.agent, saved)
-
-    def failure(self, error: Exception) -> None:
-        """Write why the run ended early, for its report, unless the disk is full."""
-        with suppress(OSError):
-            write_json(self.folder / FAILURE, {"error": str(error), "env_step": self.agent.env_steps})
-
-    def clear_failure(self) -> None:
-        """The run continues."""
-        (self.folder / FAILURE).unlink(missing_ok=True)
+            self.call("on_checkpoint", saved)
 
     def finish(self) -> dict[str, Any]:
         """Write and return the summary."""
@@ -312,7 +252,7 @@ class RunLogger(Logger):
         at = self.agent.env_steps
         line = {"env_step": at, "updates": self.agent.updates, **metrics}
         self._append_json("metrics.jsonl", line)
-        self.callbacks.on_metrics(self.agent, line)
+        self.call("on_metrics", line)
         for warning in self.health.check(metrics):
             self.warnings.append(health.as_json(warning, at))
             self._append_json("warnings.jsonl", self.warnings[-1])
@@ -335,6 +275,10 @@ class RunLogger(Logger):
         append(self.folder / name, row.getvalue())
 
 
+def _env_step(row: str) -> int:
+    return int(json.loads(row)["env_step"] if row.startswith("{") else row.split(",")[0])
+
+
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """The lines of a run's metrics; none for a saved agent, which has no such file."""
     file = run / "metrics.jsonl"
@@ -345,7 +289,9 @@ def read_evaluations(run: Path) -> dict[int, list[Episode]]:
     """The episodes of every evaluation of a run, by its simulator step."""
     table, by_step = read_table(run / "evaluations.csv"), dict[int, list[Episode]]()
     with damage(run / "evaluations.csv"):
-        for step, *episode in zip(*(table[name] for name in EVALUATIONS if name != "episode"), strict=True):
+        for step, *episode in zip(
+            *(table[name] for name in ("env_step", "return", "length", "success")), strict=True
+        ):
             total, length, success = map(float, episode)
             found = Episode(total, int(length), None if np.isnan(success) else success)
             by_step.setdefault(int(step), []).append(found)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simbav2.agent import Agent
 from simbav2.checkpoint import checkpoint, lock, rotation
-from simbav2.checkpoint.files import damage, is_finished, read_json
+from simbav2.checkpoint.files import damage, is_finished, read_json, write_json
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config, other_schedule, to_json
 from simbav2.diagnostics import parameter_counts
@@ -20,7 +20,7 @@ from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.runtime import stop_signals
 from simbav2.training.callbacks import Callback
 from simbav2.training.console import Display, Status
-from simbav2.training.logger import RunLogger
+from simbav2.training.logger import FAILURE, RunLogger
 from simbav2.training.trainer import Trainer
 
 log = logging.getLogger("simbav2")
@@ -182,21 +182,21 @@ def _about(agent: Agent) -> str:
 
 
 def _train(trainer: Trainer, until: int, logger: RunLogger) -> Summary | None:
-    agent, callbacks, evaluate_every = trainer.agent, logger.callbacks, trainer.config.schedule.evaluate_every
-    logger.clear_failure()
-    callbacks.on_start(agent, logger.folder)
+    agent, evaluate_every = trainer.agent, trainer.config.schedule.evaluate_every
+    (logger.folder / FAILURE).unlink(missing_ok=True)
+    logger.call("on_start", logger.folder)
     try:
         with logger.display, stop_signals() as stop, trainer.make_evaluation_envs() as envs:
             if agent.env_steps == 0:
                 logger.evaluation(trainer.evaluate(envs, evaluate_every))
-            stopped = lambda: stop.requested or callbacks.stop_requested  # noqa: E731
-            trainer.train(until, logger, stopped, evaluate_every, envs)
+            trainer.train(until, logger, evaluate_every, envs, stop)
             logger.checkpoint()
     except (Failure, OSError) as error:
-        logger.failure(error)
+        with suppress(OSError):  # the disk may be full
+            write_json(logger.folder / FAILURE, {"error": str(error), "env_step": agent.env_steps})
         raise
     finally:
-        callbacks.on_end(agent)
+        logger.call("on_end")
     return logger.finish() if agent.env_steps >= until else None
 
 

@@ -6,8 +6,9 @@ first.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +25,8 @@ from simbav2.envs.make import make_another
 from simbav2.envs.vector import Envs, Step, check_dropped, make_vector_env
 from simbav2.errors import BadStep, InputError
 from simbav2.replay import Replay
+from simbav2.runtime import StopRequest
+from simbav2.training.callbacks import Callback, Callbacks
 from simbav2.training.evaluate import Episode, EpisodeCounter, EvaluationEpisode, evaluate
 from simbav2.types import Transition
 
@@ -31,11 +34,23 @@ _WARMUP, _REPLAY, _DIAGNOSTICS = 1, 2, 4  # random streams; 3 is that of evaluat
 
 
 class Logger(ABC):
-    """What the loop reports to."""
+    """What the training loop reports to; tells the callbacks."""
 
-    @abstractmethod
-    def step(self) -> None:
-        """One decision was taken in every environment."""
+    def __init__(self, trainer: Trainer, callbacks: Sequence[Callback] = ()) -> None:
+        self.trainer, self.agent, self.callbacks = trainer, trainer.agent, Callbacks(callbacks)
+        self.reset_rates()
+
+    def reset_rates(self) -> None:
+        self._since = time.monotonic(), self.agent.updates, self.agent.env_steps
+
+    def rates(self) -> tuple[float, float]:
+        """Updates and simulator steps per second since `reset_rates`."""
+        at, updates, env_steps = self._since
+        seconds = max(time.monotonic() - at, 1e-9)
+        return (self.agent.updates - updates) / seconds, (self.agent.env_steps - env_steps) / seconds
+
+    def call(self, event: str, *arguments: Any) -> None:
+        self.callbacks.call(event, self.agent, *arguments)
 
     @abstractmethod
     def progress(self, last: bool) -> None:
@@ -44,8 +59,7 @@ class Logger(ABC):
     @abstractmethod
     def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None: ...
 
-    @abstractmethod
-    def checkpoint(self, since: int | None = None) -> None:
+    def checkpoint(self, since: int | None = None) -> None:  # noqa: B027  without a run folder there is none
         """Save, with `since` only if a checkpoint is due between that step and now."""
 
 
@@ -203,23 +217,18 @@ class Trainer:
     # The loop. ---------------------------------------------------------------------------------------------
 
     def train(
-        self,
-        until: int,
-        logger: Logger,
-        stopped: Callable[[], bool],
-        evaluate_every: int,
-        evaluation_envs: Envs | None,
+        self, until: int, logger: Logger, evaluate_every: int, envs: Envs | None, stop: StopRequest | None = None
     ) -> None:
-        """Train to `until` simulator steps, or until `stopped`."""
-        agent, log_every = self.agent, self.config.schedule.log_every
-        while agent.env_steps < until and not stopped():
+        """Train to `until` simulator steps, or until a signal or a callback asks to stop; evaluate in `envs`."""
+        agent, log_every, callbacks = self.agent, self.config.schedule.log_every, logger.callbacks
+        while agent.env_steps < until and not callbacks.stop_requested and not (stop and stop.requested):
             before, offline = agent.env_steps, self.offline
             try:
                 self.ended += self.step()
             except BadStep:
                 logger.checkpoint()
                 raise
-            logger.step()
+            logger.call("on_step")
             now = agent.env_steps
             last = now >= until
             if last or now // log_every > before // log_every:
@@ -227,8 +236,8 @@ class Trainer:
                 self.ended = []
             data_done = offline and not self.offline
             due = last or data_done or now // evaluate_every > before // evaluate_every
-            if due and evaluation_envs is not None:
-                logger.evaluation(self.evaluate(evaluation_envs, evaluate_every))
+            if due and envs is not None:
+                logger.evaluation(self.evaluate(envs, evaluate_every))
             logger.checkpoint(since=before)
 
     def evaluate(self, envs: Envs, evaluate_every: int) -> list[EvaluationEpisode]:

@@ -9,17 +9,8 @@ from simbav2.training.console import Display, Status, clock, diagnostics_table, 
 
 
 def status() -> Status:
-    return Status(
-        "dmc/walker-walk · paper · seed [0]",
-        "actor [0.2M]",
-        45_000,
-        100_000,
-        512.3,
-        None,
-        83.1,
-        50.0,
-        [(0, 20.0), (40_000, 452.0)],
-    )
+    title, about = "dmc/walker-walk · paper · seed [0]", "actor [0.2M]"
+    return Status(title, about, 45_000, 100_000, 512.3, None, 83.1, 50.0, [(0, 20.0), (40_000, 452.0)])
 
 
 def test_a_terminal_gets_a_panel():
@@ -28,18 +19,8 @@ def test_a_terminal_gets_a_panel():
         display.refresh(evaluated=True)
         display.warn("units dead", "lower the rate")
     shown = console.file.getvalue()
-    for fact in (
-        "seed [0]",
-        "45,000 / 100,000 steps",
-        "18:20 left",
-        "452.0",
-        "512.3",
-        "83.1",
-        "▁█",
-        "[0.2M]",
-        "⚠ units dead",
-    ):
-        assert fact in shown
+    facts = ("seed [0]", "45,000 / 100,000 steps", "18:20 left", "452.0", "512.3", "83.1", "▁█", "[0.2M]")
+    assert all(fact in shown for fact in (*facts, "⚠ units dead"))
 
 
 def test_anything_else_gets_plain_lines():
