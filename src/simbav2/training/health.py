@@ -89,9 +89,11 @@ def _return_below_q(now: Metrics, before: Sequence[Metrics]) -> str | None:
 
 
 def _units_dead(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    text = "{:.0%} of the %s's relu units are silent for a whole batch"
-    found = (_above(f"{name}/dead_units", DEAD_UNITS, text % name)(now, before) for name in ("actor", "critic"))
-    return next((text for text in found if text is not None), None)
+    for name in ("actor", "critic"):
+        text = f"{{:.0%}} of the {name}'s relu units are silent for a whole batch"
+        if (found := _above(f"{name}/dead_units", DEAD_UNITS, text)(now, before)) is not None:
+            return found
+    return None
 
 
 def _columns_off(now: Metrics, before: Sequence[Metrics]) -> str | None:
