@@ -15,7 +15,7 @@ from simbav2.training.evaluate import EvaluationEpisode
 class Callback:
     """Override what you need; the rest does nothing. `agent` is the `simbav2.Agent` that trains.
 
-    Set `stop_requested` to stop after the decision under way. A run stopped so is saved, and can be resumed, as
+    Set `stop_requested` to stop after the current decision. The run is then saved, and can be resumed, as
     after Ctrl-C.
     """
 

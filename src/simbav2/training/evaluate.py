@@ -47,7 +47,7 @@ class Evaluation(NamedTuple):
 
 
 class EpisodeCounter:
-    """Adds up the episode under way in every environment."""
+    """Adds up the current episode of every environment."""
 
     def __init__(self, num_envs: int) -> None:
         self.totals = np.zeros(num_envs)
@@ -95,8 +95,8 @@ def evaluate(agent: ActorCritic, envs: Envs, episodes: int, first_episode: int =
             played[env].append(EvaluationEpisode(*episode, *outcome))
             discounted[env], weight[env] = 0.0, 1.0
         if ended:
-            begun = [env for env, _ in ended]
-            expected[begun] = _expected(agent, observation)[begun]
+            started = [env for env, _ in ended]
+            expected[started] = _expected(agent, observation)[started]
     return [episode for done, share in zip(played, shares, strict=True) for episode in done[:share]]
 
 

@@ -27,7 +27,7 @@ from simbav2.training.logger import read_evaluations
 def write(
     runs: Sequence[Path], out: Path, level: str | None, episodes: int | None, transitions: int, seed: int
 ) -> int:
-    """One file of several runs of one task: their mixtures of `level`, `episodes` fresh ones each, or replays."""
+    """One file of several runs of one task: their mixtures of `level`, `episodes` new ones each, or replays."""
     for name, value in (("--episodes", episodes), ("--transitions", transitions)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; expected at least 1")
