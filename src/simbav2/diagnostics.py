@@ -1,4 +1,4 @@
-"""Diagnostics of training (paper, section 5.2 and appendix "Training Stability"), all on one batch that no update sees.
+"""Diagnostics of training (paper, section 5.2 and appendix "Training Stability"), on a batch that no update sees.
 
 Every norm is weighted: a layer counts by its share of the parameters of its group, the encoder (up to the last
 block) or the predictor (the heads). Nothing here changes the learner's state.
