@@ -76,11 +76,11 @@ def identity(folder) -> str:
     for path in rotation.checkpoints(folder):
         try:
             found = checkpoint.verify(path, checkpoint.AGENT)
-            for segment in found.trainer.replay:
+            for segment in found.replay:
                 checkpoint.check(folder / "replay" / segment.name, segment.checksum)
         except CheckpointError:
             continue
-        return json.dumps([found.files, found.trainer.replay])
+        return json.dumps([found.files, found.replay])
     raise AssertionError(f"{folder} has no whole checkpoint")
 
 

@@ -1,7 +1,8 @@
-"""The process we run in: its cache folder, XLA flags and stop signals. Imports nothing heavy."""
+"""The process we run in: cache folder, XLA flags, optional packages, stop signals. Imports nothing heavy."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -10,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+from simbav2.errors import InputError
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
@@ -27,6 +31,14 @@ def merge_xla_flags(given: str, flags: tuple[str, ...]) -> str:
     """`given` (of XLA_FLAGS) and those of `flags` whose name it does not hold: a user's own win."""
     names = {flag.partition("=")[0] for flag in given.split()}
     return " ".join([*given.split(), *(flag for flag in flags if flag.partition("=")[0] not in names)])
+
+
+def import_extra(module: str, purpose: str, extra: str) -> Any:
+    """An optional package, or what to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"{purpose} needs one more package ({error}); pip install 'simbav2[{extra}]'") from error
 
 
 class StopRequest:

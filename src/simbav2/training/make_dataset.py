@@ -115,18 +115,13 @@ def fresh(agent: Agent, seed: int) -> Iterator[Episode]:
 
 def take(episodes: Iterator[Episode], transitions: int) -> Iterator[Episode]:
     """The first `transitions` of `episodes`; the last one is cut to fit."""
-    left = transitions
-    while left:
-        episode = next(episodes)
-        count = min(left, len(episode.reward))
-        whole = count == len(episode.reward)
+    while transitions:
+        observation, action, reward, terminated = next(episodes)
+        count = min(transitions, len(reward))
         yield Episode(
-            episode.observation[: count + 1],
-            episode.action[:count],
-            episode.reward[:count],
-            episode.terminated and whole,
+            observation[: count + 1], action[:count], reward[:count], terminated and count == len(reward)
         )
-        left -= count
+        transitions -= count
 
 
 def mixture(run: Path, level: str, transitions: int, seed: int = 0) -> Iterator[Episode]:

@@ -6,7 +6,6 @@ continues the same curves: points after the checkpoint it resumes from are remov
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from simbav2.checkpoint.files import damage, read_json, write_json
 from simbav2.config import to_json
 from simbav2.errors import Failure, InputError
+from simbav2.runtime import import_extra
 from simbav2.training.callbacks import Callback
 from simbav2.training.evaluate import EvaluationEpisode, mean_success, mean_total
 
@@ -44,7 +44,7 @@ class TensorBoard(Tracker):
     FOLDER = "tensorboard"
 
     def __init__(self) -> None:
-        self._package = _package("tensorboardX", extra="tensorboard")
+        self._package = import_extra("tensorboardX", "--track tensorboard", "tensorboard")
         self._writer: Any = None
 
     def on_start(self, agent: Any, run: Path | None) -> None:
@@ -77,7 +77,7 @@ class WeightsAndBiases(Tracker):
     ID = "wandb.json"
 
     def __init__(self) -> None:
-        self._package = _package("wandb", extra="wandb")
+        self._package = import_extra("wandb", "--track wandb", "wandb")
         self._run: Any = None
 
     def on_start(self, agent: Any, run: Path | None) -> None:
@@ -111,15 +111,6 @@ SERVICES: Mapping[str, type[Tracker]] = {"tensorboard": TensorBoard, "wandb": We
 def trackers(names: Iterable[str]) -> list[Callback]:
     """One for each name, each once; a missing package is an error before training starts."""
     return [SERVICES[name]() for name in dict.fromkeys(names)]
-
-
-def _package(module: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"--track {extra} needs one more package ({error}); pip install 'simbav2[{extra}]'"
-        ) from error
 
 
 def _folder(run: Path | None) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import subprocess
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from simbav2.agent import Agent
 from simbav2.envs.make import make_env
 from simbav2.errors import InputError
+from simbav2.runtime import import_extra
 
 Frame = NDArray[np.uint8]  # [H, W, 3]
 
@@ -102,8 +102,4 @@ def _frame(env: gym.Env) -> Frame:
 
 
 def _ffmpeg() -> str:
-    try:
-        package = importlib.import_module("imageio_ffmpeg")  # the program itself is inside
-    except ImportError as error:
-        raise InputError(f"a video needs one more package ({error}); pip install 'simbav2[video]'") from error
-    return package.get_ffmpeg_exe()
+    return import_extra("imageio_ffmpeg", "a video", "video").get_ffmpeg_exe()  # the program itself is inside
