@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toys import TINY, Chain
 
-from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2 import InputError, SimbaV2
 from simbav2.checkpoint.checkpoint import params_sha256
 
 
@@ -60,25 +60,9 @@ def test_saved_and_loaded_acts_the_same_bit_for_bit(agent, tmp_path):
         agent.save(tmp_path / "saved")
 
 
-@pytest.mark.parametrize("name", ["config.json", "learner.safetensors", "statistics.safetensors", "state.json"])
-def test_damaged_files_are_named(agent, tmp_path, name):
-    agent.save(tmp_path / "saved")
-    file = tmp_path / "saved" / name
-    file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(CheckpointError, match=name):
-        SimbaV2.load(tmp_path / "saved")
-
-
 def test_a_folder_without_an_agent_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no saved agent"):
         SimbaV2.load(tmp_path)
-
-
-def test_a_loaded_agent_goes_on_learning(tmp_path):
-    agent = SimbaV2(lambda: Chain(2), **TINY).learn(250)
-    agent.save(tmp_path / "saved")
-    again = SimbaV2.load(tmp_path / "saved", env=lambda: Chain(2)).learn(250)
-    assert again.env_steps == 500
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
@@ -102,8 +86,8 @@ def test_nothing_is_compiled_but_act_and_learn():
     assert (agent.learner.act._cache_size(), agent.learner.learn._cache_size()) == (1, 1)
 
 
-def test_agents_that_differ_only_in_their_seed_share_their_programs():
-    one, other = (SimbaV2(lambda: Chain(3), seed=seed, **TINY).learn(250) for seed in range(2))
+def test_agents_that_differ_only_in_seed_and_steps_share_their_programs():
+    one, other = (SimbaV2(lambda: Chain(3), seed=seed, **TINY).learn(250 + seed) for seed in range(2))
     assert one.learner.learn is other.learner.learn
     assert one.learner.learn._cache_size() == 1
     other.learner.learn = None

@@ -73,11 +73,6 @@ def test_a_loaded_agent_keeps_its_schedule(tmp_path):
     assert Agent.load(tmp_path / "saved", env=lambda: Chain(3)).learn(5).config.env_steps == 40
 
 
-def test_another_number_of_steps_needs_no_other_program_where_nothing_is_scheduled():
-    one, other = Agent(lambda: Chain(3), **TINY).learn(30), Agent(lambda: Chain(3), **TINY).learn(31)
-    assert one.learner.learn is other.learner.learn
-
-
 # Progress. ---------------------------------------------------------------------------------------------------
 
 

@@ -98,10 +98,17 @@ def test_an_online_preset_gets_what_data_demands():
     assert presets.from_data(presets.cloning) == presets.cloning
 
 
-@pytest.mark.parametrize("name", ["offline", "cloning"])
-def test_a_preset_for_data_is_refused_without(name):
-    with pytest.raises(InputError, match=f"of preset '{name}' needs recorded data; use `simbav2 offline`"):
-        SimbaV2(TASK, preset=name)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "offline"}, "of preset 'offline' needs recorded data; use `simbav2 offline`"),
+        ({"preset": "cloning"}, "of preset 'cloning' needs recorded data; use `simbav2 offline`"),
+        ({"data.source": "d4rl/hopper-medium-v2"}, "use `simbav2 offline`"),
+    ],
+)
+def test_what_needs_data_is_refused_without(settings, message):
+    with pytest.raises(InputError, match=message):
+        SimbaV2(TASK, **settings)
 
 
 # Runs. ----------------------------------------------------------------------------------------------------
@@ -219,8 +226,3 @@ def test_data_that_does_not_say_its_task_asks_for_it(tmp_path):
         del file.attrs["task"]
     with pytest.raises(InputError, match="give --task"):
         make_agent(str(path))
-
-
-def test_data_without_its_count_is_refused():
-    with pytest.raises(InputError, match="use `simbav2 offline`"):
-        SimbaV2(TASK, **{"data.source": "d4rl/hopper-medium-v2"})

@@ -226,9 +226,15 @@ def test_what_a_process_left_before_its_first_file_is_no_obstacle(tmp_path):
     assert rotation.checkpoints(folder)
 
 
-def test_keep(tmp_path):
-    folder = honest_run(tmp_path / "run", **{"schedule.keep": 3})
-    assert [int(path.name) for path in rotation.checkpoints(folder)] == [500, 400, 300]
+def test_a_checkpoint_writes_only_what_is_new_and_old_ones_go(tmp_path):
+    folder = honest_run(tmp_path / "run", **{"schedule.keep": 3, "replay.capacity": 220})
+    kept = rotation.checkpoints(folder)
+    assert [int(path.name) for path in kept] == [500, 400, 300]
+    segments = [checkpoint.read_manifest(path).replay for path in kept]
+    # The ring holds steps 280 to 499; the last of them is with the checkpoint.
+    assert [(segment.first, segment.last) for segment in segments[0]] == [(199, 299), (299, 399), (399, 499)]
+    names = {path.name for path in (folder / "replay").iterdir()}
+    assert names == {segment.name for each in segments for segment in each}
     assert main(["train", TASK, *ARGUMENTS, "--keep", "0"]) == 2
 
 
@@ -238,18 +244,6 @@ def test_minutes_bring_checkpoints_too(tmp_path):
     assert len(rotation.checkpoints(folder)) == 50
     off = honest_run(tmp_path / "off", **{**given, "schedule.checkpoint_minutes": 0}, env_steps=50)
     assert [int(path.name) for path in rotation.checkpoints(off)] == [50]  # the end of the run
-
-
-def test_a_checkpoint_writes_only_what_is_new(tmp_path):
-    folder = honest_run(tmp_path / "run", **{"schedule.keep": 3, "replay.capacity": 220})
-    newest = rotation.checkpoints(folder)[0]
-    spans = [(segment.first, segment.last) for segment in checkpoint.read_manifest(newest).replay]
-    # The ring holds steps 280 to 499; the last of them is with the checkpoint.
-    assert spans == [(199, 299), (299, 399), (399, 499)]
-    names = {path.name for path in (folder / "replay").iterdir()}
-    assert names == {
-        s.name for path in rotation.checkpoints(folder) for s in checkpoint.read_manifest(path).replay
-    }
 
 
 # Two at once, and no room. -----------------------------------------------------------------------------------
