@@ -38,7 +38,7 @@ def ours(width: int, decisions: int) -> dict[str, float]:
     agent = SimbaV2(TASK, preset="simba", updates_per_decision=UPDATES, **settings)
     return measured(
         learn=lambda count: agent.learn(2 * count),
-        update=agent.update,
+        update=agent.trainer.update,
         wait=lambda: jax.block_until_ready(agent.state),
         decisions=decisions,
     )

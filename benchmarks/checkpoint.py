@@ -19,14 +19,13 @@ from simbav2 import SimbaV2
 from simbav2.checkpoint import rotation
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.envs.vector import Step
-from simbav2.training.trainer import Loop
 
 TRANSITIONS = 100_000
 
 
 def take(agent: SimbaV2, decisions: int, rng: np.random.Generator) -> None:
     """Experience of no meaning but of the right size, an episode's end every hundred steps."""
-    replay, no = agent.replay, np.zeros(1, np.bool_)
+    replay, no = agent.trainer.replay, np.zeros(1, np.bool_)
     for number in range(decisions):
         observation = rng.standard_normal((1, agent.task.observation_size), np.float32)
         ended = np.array([number % 100 == 99])
@@ -42,13 +41,14 @@ def size(folder: Path) -> int:
 def main() -> None:
     rng = np.random.default_rng(0)
     agent = SimbaV2("mujoco/Humanoid-v4")
-    loop = Loop(agent)
+    trainer = agent.trainer
+    trainer.begin()
     take(agent, TRANSITIONS - 1, rng)
-    loop.step()  # compiles
+    trainer.step()  # compiles
     took = []
     for _ in range(15):
         began = time.perf_counter()
-        loop.step()
+        trainer.step()
         jax.block_until_ready(agent.state)
         took.append(time.perf_counter() - began)
     decision = statistics.median(took)
@@ -62,7 +62,7 @@ def main() -> None:
         def save() -> tuple[float, int]:
             before = size(Path(scratch) / "replay")
             began = time.perf_counter()
-            kept.save(agent, loop)
+            kept.save(trainer.checkpoint(episodes=True))
             seconds = time.perf_counter() - began
             new = size(Path(scratch) / "replay") - before + size(rotation.checkpoints(Path(scratch))[0])
             return seconds, new

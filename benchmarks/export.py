@@ -42,7 +42,7 @@ def main() -> None:
     import onnxruntime
 
     agent = SimbaV2(options.task, **{"actor.width": options.width, "critic.width": 16})
-    listed, metadata = operations(agent, agent.envs.actions), describe(agent, agent.envs.actions)
+    listed, metadata = operations(agent, agent.trainer.envs.actions), describe(agent, agent.trainer.envs.actions)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(

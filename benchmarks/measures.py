@@ -26,11 +26,11 @@ def main() -> None:
         for width in (512, 128):
             agent = SimbaV2(TASK, preset=preset, warmup_decisions=300, **{"critic.width": width})
             agent.learn(2 * 302)
-            agent.measure()  # compiled here
+            agent.trainer.diagnostics()  # compiled here
             rounds = []
             for _ in range(ROUNDS):
-                update = sum(seconds(agent.update) for _ in range(DISPATCHES)) / DISPATCHES
-                rounds.append((seconds(agent.measure), update))
+                update = sum(seconds(agent.trainer.update) for _ in range(DISPATCHES)) / DISPATCHES
+                rounds.append((seconds(agent.trainer.diagnostics), update))
             interval = agent.config.schedule.diagnostics_every / agent.config.action_repeat  # decisions
             share = statistics.median(measure / (update * interval) for measure, update in rounds)
             print(f"{preset:<12} width {width:>4}: measures take {share:.3%} of the time of the updates")

@@ -14,7 +14,7 @@ import numpy as np
 from simbav2 import Agent
 from simbav2.interop import export_policy
 from simbav2.training import run
-from simbav2.training.video import film
+from simbav2.training.video import record_video
 
 LENGTH, MASS = 0.5, 1.0  # of each rod [m, kg]
 TORQUE, FRICTION = 1.0, 0.3  # [Nm, Nms]
@@ -101,7 +101,7 @@ def main() -> None:
         print(f"stopped; run.resume({str(options.out)!r}) goes on")
         return
     print(f"return {summary['final_return']:.1f}, reached in {summary['final_success']:.0%} of the episodes")
-    film(agent, options.out / "arm.mp4", episodes=2)
+    record_video(agent, options.out / "arm.mp4", episodes=2)
     exported = export_policy(agent, "numpy", options.out / "policy.npz")
     print(f"film: {options.out / 'arm.mp4'}\npolicy: {', '.join(map(str, exported.files))}")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from simbav2.xla_flags import ONE_THREAD, merged
+from simbav2.runtime import ONE_THREAD, merge_xla_flags
 
 UNOPTIMISED = ("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false")
 
@@ -29,7 +29,7 @@ def processor() -> str:
 
 
 def add_flags(*flags: str) -> None:
-    os.environ["XLA_FLAGS"] = merged(os.environ.get("XLA_FLAGS", ""), flags)
+    os.environ["XLA_FLAGS"] = merge_xla_flags(os.environ.get("XLA_FLAGS", ""), flags)
 
 
 add_flags(ONE_THREAD)
@@ -72,13 +72,13 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def empty_reports(monkeypatch):
-    """For tests that make many runs and look at no report: drawing one takes longer than such a run."""
+    """For tests of the command line that look at no report: drawing one takes longer than such a run."""
 
     def write(runs, folder):
         folder.mkdir(exist_ok=True)
         (folder / "index.html").touch()
 
-    monkeypatch.setattr("simbav2.training.run.write_report", write)
+    monkeypatch.setattr("simbav2.experiments.report.report.write_report", write)
 
 
 @pytest.fixture(scope="session")

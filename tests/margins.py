@@ -8,9 +8,9 @@ import argparse
 import os
 import sys
 
-from simbav2.xla_flags import ONE_THREAD, merged
+from simbav2.runtime import ONE_THREAD, merge_xla_flags
 
-os.environ["XLA_FLAGS"] = merged(os.environ.get("XLA_FLAGS", ""), (ONE_THREAD,))
+os.environ["XLA_FLAGS"] = merge_xla_flags(os.environ.get("XLA_FLAGS", ""), (ONE_THREAD,))
 
 import numpy as np
 from learning import EXPERIMENTS

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from short_runs import load_trainer
 from toys import TINY, Chain
 
 from simbav2 import SimbaV2
-from simbav2.checkpoint import manifest, rotation
-from simbav2.checkpoint.files import Sum
-from simbav2.checkpoint.manifest import Manifest
+from simbav2.checkpoint import checkpoint, rotation
+from simbav2.checkpoint.checkpoint import Manifest
+from simbav2.checkpoint.files import Checksum
 from simbav2.errors import CheckpointError
 from simbav2.training import run
 
@@ -108,15 +109,15 @@ def replace_by_link(run: Path, rng: Rng) -> None:
 def resign(run: Path) -> None:
     """Make the manifest agree with the files, as a forger would."""
     (folder,) = rotation.checkpoints(run)
-    found = manifest.read(folder)
+    found = checkpoint.read_manifest(folder)
     files = {name: _sum(folder / name) for name in found.files}
-    replay = tuple(part._replace(sum=_sum(run / "replay" / part.name)) for part in found.replay)
-    manifest.write(folder, Manifest(files, replay))
+    replay = tuple(part._replace(checksum=_sum(run / "replay" / part.name)) for part in found.replay)
+    checkpoint.write_manifest(folder, Manifest(files, replay))
 
 
-def _sum(path: Path) -> Sum:
+def _sum(path: Path) -> Checksum:
     data = path.read_bytes()
-    return Sum(len(data), hashlib.sha256(data).hexdigest())
+    return Checksum(len(data), hashlib.sha256(data).hexdigest())
 
 
 def _header(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -225,14 +226,14 @@ def forge_json(run: Path, rng: Rng) -> None:
     deep = "[" * 100_000
     texts = [deep, '{"a":' * 50_000, "NaN", "[1]", "null", '"x"', "{", "\0", "9" * 10_000]
     path.write_text(texts[rng.integers(len(texts))])
-    if path.name != manifest.NAME:
+    if path.name != checkpoint.MANIFEST:
         resign(run)
 
 
 def forge_manifest(run: Path, rng: Rng) -> None:
     """Other names, ranges and kinds, under a sum that is right."""
     (folder,) = rotation.checkpoints(run)
-    path = folder / manifest.NAME
+    path = folder / checkpoint.MANIFEST
     content = json.loads(path.read_bytes())
     content.pop("sha256")
     entry = {"size": 1, "sha256": "0"}
@@ -254,7 +255,7 @@ def forge_manifest(run: Path, rng: Rng) -> None:
         lambda: content["replay"][-1].update(first="../x"),
     ]
     changes[rng.integers(len(changes))]()
-    text = json.dumps({**content, "sha256": manifest._sha256(content)})
+    text = json.dumps({**content, "sha256": checkpoint._sha256(content)})
     path.write_text(text)
 
 
@@ -303,15 +304,16 @@ def honest_run(folder: Path, **settings: Any) -> Path:
 
 def digest(folder: Path) -> str:
     """Of all that a run goes on from."""
-    agent, loop, _ = rotation.load_run(folder, env)
-    replay, found = agent.replay, hashlib.sha256()
+    loop, _ = load_trainer(folder, env)
+    agent = loop.agent
+    replay, found = loop.replay, hashlib.sha256()
     arrays = [
         *jax.tree.leaves((agent.state, agent.statistics)),
         *replay.export_rows(replay.oldest, replay.added).values(),
     ]
     for array in (*arrays, replay.head, loop.observation):
         found.update(np.asarray(array).tobytes())
-    states = [rng.bit_generator.state for rng in (agent.warmup_rng, agent.replay_rng)]
+    states = [rng.bit_generator.state for rng in (loop.warmup_rng, loop.replay_rng)]
     found.update(json.dumps([agent.decisions, states, loop.snapshot()], sort_keys=True).encode())
     return found.hexdigest()
 

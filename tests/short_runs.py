@@ -7,6 +7,10 @@ import sys
 
 from toys import TINY
 
+from simbav2 import SimbaV2
+from simbav2.checkpoint import rotation
+from simbav2.training.trainer import Trainer
+
 SETTINGS = {
     **TINY,
     "env_steps": 1_600,
@@ -30,6 +34,14 @@ def results(folder) -> tuple[str, list[dict[str, str]], list[tuple[str, str]]]:
     summary = json.loads((folder / "summary.json").read_text())
     progress = [(row["env_step"], row["return"]) for row in rows(folder / "progress.csv")]
     return summary["params_sha256"], rows(folder / "evaluations.csv"), progress
+
+
+def load_trainer(folder, env=None) -> tuple[Trainer, tuple]:
+    """The trainer of a run as `simbav2 resume` has it before its first step, and the files of its replay."""
+    saved, segments = rotation.load_run(folder)
+    trainer = SimbaV2.from_checkpoint(saved, env).trainer
+    trainer.restore(saved)
+    return trainer, segments
 
 
 def start(folder, *more: str) -> subprocess.Popen:

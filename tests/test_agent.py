@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toys import TINY, Chain
 
-from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2 import InputError, SimbaV2
 from simbav2.checkpoint.checkpoint import params_sha256
 
 
@@ -60,25 +60,9 @@ def test_saved_and_loaded_acts_the_same_bit_for_bit(agent, tmp_path):
         agent.save(tmp_path / "saved")
 
 
-@pytest.mark.parametrize("name", ["config.json", "learner.safetensors", "statistics.safetensors", "state.json"])
-def test_damaged_files_are_named(agent, tmp_path, name):
-    agent.save(tmp_path / "saved")
-    file = tmp_path / "saved" / name
-    file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(CheckpointError, match=name):
-        SimbaV2.load(tmp_path / "saved")
-
-
 def test_a_folder_without_an_agent_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no saved agent"):
         SimbaV2.load(tmp_path)
-
-
-def test_a_loaded_agent_goes_on_learning(tmp_path):
-    agent = SimbaV2(lambda: Chain(2), **TINY).learn(250)
-    agent.save(tmp_path / "saved")
-    again = SimbaV2.load(tmp_path / "saved", env=lambda: Chain(2)).learn(250)
-    assert again.env_steps == 500
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
@@ -102,8 +86,8 @@ def test_nothing_is_compiled_but_act_and_learn():
     assert (agent.learner.act._cache_size(), agent.learner.learn._cache_size()) == (1, 1)
 
 
-def test_agents_that_differ_only_in_their_seed_share_their_programs():
-    one, other = (SimbaV2(lambda: Chain(3), seed=seed, **TINY).learn(250) for seed in range(2))
+def test_agents_that_differ_only_in_seed_and_steps_share_their_programs():
+    one, other = (SimbaV2(lambda: Chain(3), seed=seed, **TINY).learn(250 + seed) for seed in range(2))
     assert one.learner.learn is other.learner.learn
     assert one.learner.learn._cache_size() == 1
     other.learner.learn = None
@@ -112,9 +96,11 @@ def test_agents_that_differ_only_in_their_seed_share_their_programs():
 
 def test_an_observation_enters_the_statistics_before_it_is_acted_on(monkeypatch):
     agent = SimbaV2(lambda: Chain(3), **TINY)
-    acted_on, explore = [], agent.explore
+    acted_on, explore = [], agent.trainer.explore
     monkeypatch.setattr(
-        agent, "explore", lambda o: (acted_on.append((o[0], agent.statistics.observation.mean)), explore(o))[1]
+        agent.trainer,
+        "explore",
+        lambda o: (acted_on.append((o[0], agent.statistics.observation.mean)), explore(o))[1],
     )
     agent.learn(1)
     observation, mean = acted_on[0]
@@ -125,7 +111,7 @@ def test_many_environments_and_fractional_updates():
     agent = SimbaV2(lambda: Chain(3), **TINY, num_envs=4, updates_per_decision=0.5).learn(400)
     assert agent.decisions == 400
     assert int(agent.state.updates) == (400 - 200) // 2 + 2  # the decision that ends the warm-up counts
-    assert len(agent.replay) == 400
+    assert len(agent.trainer.replay) == 400
 
 
 def test_a_vector_environment_of_ones_own():
@@ -136,7 +122,7 @@ def test_a_vector_environment_of_ones_own():
     assert agent.config.num_envs == 2
     assert agent.decisions == 300
     with pytest.raises(InputError, match="callable"):
-        agent.make_evaluation_envs()
+        agent.trainer.make_evaluation_envs()
 
 
 def test_n_step_returns_learn_too():

@@ -3,15 +3,16 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from simbav2.xla_flags import ONE_THREAD, merged
+from simbav2.runtime import ONE_THREAD, merge_xla_flags
 
 
 def test_a_users_flags_stay_and_win():
-    assert merged("", (ONE_THREAD,)) == ONE_THREAD
-    assert merged("--xla_foo=1", (ONE_THREAD,)) == f"--xla_foo=1 {ONE_THREAD}"
-    assert merged("--xla_cpu_multi_thread_eigen=true", (ONE_THREAD,)) == "--xla_cpu_multi_thread_eigen=true"
+    assert merge_xla_flags("", (ONE_THREAD,)) == ONE_THREAD
+    assert merge_xla_flags("--xla_foo=1", (ONE_THREAD,)) == f"--xla_foo=1 {ONE_THREAD}"
+    assert (
+        merge_xla_flags("--xla_cpu_multi_thread_eigen=true", (ONE_THREAD,)) == "--xla_cpu_multi_thread_eigen=true"
+    )
 
 
 def settings(**environment: str) -> list[str]:
@@ -26,22 +27,6 @@ def settings(**environment: str) -> list[str]:
         [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True
     )
     return done.stdout.splitlines()
-
-
-def test_the_tests_add_their_flags_to_a_users():
-    program = (
-        "import os; from types import SimpleNamespace as Some; import conftest\n"
-        "for marker in ('numerics', None):\n"
-        "    conftest.pytest_collection_finish(Some(items=[Some(get_closest_marker=lambda name: marker)]))\n"
-        "    print(os.environ['XLA_FLAGS'])"
-    )
-    given = "--xla_cpu_max_isa=SSE4_2 --xla_backend_optimization_level=1"
-    call, place = [sys.executable, "-c", program], Path(__file__).parent
-    environment = os.environ | {"XLA_FLAGS": given}
-    done = subprocess.run(call, cwd=place, env=environment, capture_output=True, text=True, check=True)
-    numerics, others = done.stdout.splitlines()
-    assert numerics == f"{given} {ONE_THREAD}"
-    assert others == f"{given} {ONE_THREAD} --xla_cpu_use_fusion_emitters=false"
 
 
 def test_xla_accepts_the_flags_and_programs_are_kept(tmp_path):

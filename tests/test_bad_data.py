@@ -18,7 +18,6 @@ from simbav2.checkpoint import rotation
 from simbav2.errors import BadStep, Diverged
 from simbav2.experiments.report.runs import read_run
 from simbav2.training import run
-from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -84,13 +83,14 @@ class Broken(Chain):
 )
 def test_nothing_of_a_bad_step_is_kept(how, message):
     agent = SimbaV2(lambda: Broken(how, after=13), seed=4, **TINY)
-    loop = Loop(agent)
+    loop = agent.trainer
+    loop.begin()
     for _ in range(12):
         loop.step()
     before = (
         agent.statistics,
-        agent.replay.export_rows(0, 12),
-        agent.warmup_rng.bit_generator.state,
+        agent.trainer.replay.export_rows(0, 12),
+        agent.trainer.warmup_rng.bit_generator.state,
         loop.snapshot(),
     )
     # Thirteen steps in episodes of five: the third step of the third episode, which is number two.
@@ -98,22 +98,23 @@ def test_nothing_of_a_bad_step_is_kept(how, message):
         loop.step()
     after = (
         agent.statistics,
-        agent.replay.export_rows(0, 12),
-        agent.warmup_rng.bit_generator.state,
+        agent.trainer.replay.export_rows(0, 12),
+        agent.trainer.warmup_rng.bit_generator.state,
         loop.snapshot(),
     )
     jax.tree.map(np.testing.assert_array_equal, after, before)
-    assert (agent.decisions, agent.replay.added) == (12, 12)
+    assert (agent.decisions, agent.trainer.replay.added) == (12, 12)
 
 
 def test_a_bad_reset_is_step_zero():
     with pytest.raises(BadStep, match="Broken, seed 0, episode 0, step 0: the first observation is not finite"):
-        Loop(SimbaV2(lambda: Broken("reset", after=0), **TINY))
+        SimbaV2(lambda: Broken("reset", after=0), **TINY).trainer.begin()
 
 
 def test_a_bad_first_observation_belongs_to_the_episode_to_come():
     agent = SimbaV2(lambda: Broken("reset", after=5), **TINY)
-    loop = Loop(agent)
+    loop = agent.trainer
+    loop.begin()
     for _ in range(4):
         loop.step()
     with pytest.raises(BadStep, match="seed 0, episode 1, step 0: the first observation is not finite"):
@@ -128,7 +129,8 @@ def test_which_of_several_environments_is_told():
         made.append(Broken("reward", after=7 if len(made) == 1 else 10**9))
         return made[-1]
 
-    loop = Loop(SimbaV2(make, num_envs=2, **TINY))
+    loop = SimbaV2(make, num_envs=2, **TINY).trainer
+    loop.begin()
     for _ in range(6):
         loop.step()
     with pytest.raises(BadStep, match="seed 0, environment 1, episode 1, step 2: the reward"):
@@ -137,9 +139,9 @@ def test_which_of_several_environments_is_told():
 
 def test_a_non_finite_action_never_reaches_the_environment():
     agent = SimbaV2(Broken, **TINY)
-    agent.envs.reset()
+    agent.trainer.envs.reset()
     with pytest.raises(BadStep, match="episode 0, step 1: the action is not finite"):
-        agent.envs.step(np.full((1, 1), np.nan, np.float32))
+        agent.trainer.envs.step(np.full((1, 1), np.nan, np.float32))
 
 
 def test_a_worker_process_that_dies_is_noticed():
@@ -155,7 +157,7 @@ def test_a_worker_process_that_dies_is_noticed():
         agent.learn(100)
     assert agent.decisions == 16
     assert not any(process.is_alive() for process in vector.processes)
-    agent.envs.close()
+    agent.trainer.envs.close()
 
 
 def test_a_run_with_a_bad_step_saves_the_last_good_state_and_goes_on_from_it(tmp_path):

@@ -82,10 +82,10 @@ def test_measuring_changes_nothing_and_does_not_recompile():
     one, other = (SimbaV2(lambda: Chain(1), seed=3, **TINY) for _ in range(2))
     one.learn(300)
     other.learn(250)
-    first = other.measure()
+    first = other.trainer.diagnostics()
     other.learn(50)
-    assert {name: value.shape for name, value in other.measure().items()} == dict.fromkeys(first, ())
-    assert other._measures._cache_size() == 1
+    assert {name: value.shape for name, value in other.trainer.diagnostics().items()} == dict.fromkeys(first, ())
+    assert other.compute_diagnostics._cache_size() == 1
     observation = np.zeros((4, 2), np.float32)
     np.testing.assert_array_equal(one.predict(observation)[0], other.predict(observation)[0])
     np.testing.assert_array_equal(
@@ -97,7 +97,7 @@ def test_measuring_changes_nothing_and_does_not_recompile():
     "preset", ["sac", *(pytest.param(name, marks=pytest.mark.full) for name in ("paper", "simba", "ddpg-simbav2"))]
 )
 def test_every_kind_of_method_is_measured(preset):
-    measures = SimbaV2(lambda: Chain(1), preset=preset, **TINY, **CHAIN).learn(250).measure()
+    measures = SimbaV2(lambda: Chain(1), preset=preset, **TINY, **CHAIN).learn(250).trainer.diagnostics()
     assert all(np.isfinite(value) for value in measures.values())
     groups = {f"{network}/{group}" for network in ("actor", "critic") for group in ("encoder", "predictor")}
     assert groups <= {name.rpartition("/")[0] for name in measures}
@@ -110,8 +110,8 @@ def test_every_kind_of_method_is_measured(preset):
 def test_clipped_mass_counts_what_lies_beyond_the_support(low, high, mass):
     # In a chain of one step the target is the reward, 0.96 for this action.
     agent = SimbaV2(lambda: Chain(1), rewards="RawRewards", **{**TINY, "value.low": low, "value.high": high})
-    agent.explore = lambda observation: np.full((1, 1), 0.7, np.float32)
-    assert float(agent.learn(50).measure()["clipped_mass"]) == pytest.approx(mass, abs=1e-5)
+    agent.trainer.explore = lambda observation: np.full((1, 1), 0.7, np.float32)
+    assert float(agent.learn(50).trainer.diagnostics()["clipped_mass"]) == pytest.approx(mass, abs=1e-5)
 
 
 def metrics(folder) -> list[dict[str, float]]:
@@ -153,12 +153,12 @@ def test_resets_start_networks_anew_and_keep_replay_and_statistics(tmp_path):
     reset = SimbaV2(lambda: Chain(2), **settings, reset_every=500)
     plain.learn(200 + 499)
     reset.learn(200 + 499)
-    assert reset.resets == 0
+    assert reset.trainer.resets == 0
     np.testing.assert_array_equal(plain.predict(np.zeros(2))[0], reset.predict(np.zeros(2))[0])
     reset.learn(1)  # the 501st update is the first of new networks
-    assert (reset.resets, reset.updates, int(reset.state.updates)) == (1, 501, 501)
+    assert (reset.trainer.resets, reset.updates, int(reset.state.updates)) == (1, 501, 501)
     assert int(reset.state.actor.optimizer.count) == int(reset.state.critic.optimizer.count) == 1
-    assert (len(reset.replay), reset.decisions) == (700, 700)
+    assert (len(reset.trainer.replay), reset.decisions) == (700, 700)
     assert reset.statistics.observation.weight > 699
     run.start(SimbaV2(lambda: Chain(2), **settings, reset_every=300), tmp_path / "run")
     counted = [line["resets"] for line in metrics(tmp_path / "run") if "resets" in line]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from toys import TINY, Chain
 
-from simbav2 import InputError, SimbaV2
+from simbav2 import SimbaV2
 from simbav2.checkpoint import checkpoint, rotation
 from simbav2.cli import main
 from simbav2.config import Config, override
@@ -18,10 +18,8 @@ from simbav2.envs.dmc import ControlSuite
 from simbav2.envs.vector import START_ATTEMPTS, check_dropped, make_vector_env
 from simbav2.errors import BadStep, SimulationDiverged
 from simbav2.normalization import RunningStatistics
-from simbav2.replay import Replay
 from simbav2.training import make_dataset, run
 from simbav2.training.evaluate import evaluate
-from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -129,17 +127,10 @@ def test_a_physics_error_of_dm_control_does_not_end_a_run(diverging_cartpole, tm
         "SimulationDiverged: Physics state is invalid. Warning(s) raised: mjWARN_BADQVEL",
     ]
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert {line["env_step"]: line.get("dropped_steps") for line in lines} == {
-        100: 1,
-        200: 1,
-        300: 1,
-        400: 1,
-        500: 2,
-        600: 2,
-    }
+    assert [line.get("dropped_steps") for line in lines] == [1, 1, 1, 1, 2, 2]
     assert [warning["name"] for warning in summary["warnings"]].count("steps dropped") == 1
-    np.testing.assert_array_equal(agent.replay.export_rows(0, 300)["dropped"], [18, 201])
-    assert np.isfinite(agent.replay.observation).all()
+    np.testing.assert_array_equal(agent.trainer.replay.export_rows(0, 300)["dropped"], [18, 201])
+    assert np.isfinite(agent.trainer.replay.observation).all()
 
 
 def test_never_stops_at_the_first(diverging_cartpole):
@@ -174,10 +165,8 @@ def whole(request, tmp_path_factory):
     """An uninterrupted run with dropped steps: its settings, summary, and the decisions with a dropped step."""
     settings = {**SETTINGS, "num_envs": request.param}
     agent = SimbaV2(Unstable, **settings)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("simbav2.training.run._report", lambda folder: None)
-        summary = run.start(agent, tmp_path_factory.mktemp("runs") / "whole")
-    rows = agent.replay.export_rows(0, agent.replay.added)["dropped"]
+    summary = run.start(agent, tmp_path_factory.mktemp("runs") / "whole")
+    rows = agent.trainer.replay.export_rows(0, agent.trainer.replay.added)["dropped"]
     return settings, summary, (rows // request.param + 1) * request.param
 
 
@@ -238,12 +227,12 @@ def test_faults_of_a_users_environment_are_dropped_only_on_request(how):
     with pytest.raises(BadStep, match="episode 2, step 3"):
         SimbaV2(lambda: Faulty(how, (13,)), **TINY).learn(20)
     agent = SimbaV2(lambda: Faulty(how, (13,)), drop_bad_steps="any", **TINY).learn(20)
-    np.testing.assert_array_equal(agent.replay.export_rows(0, 20)["dropped"], [12])
-    assert np.isfinite(agent.replay.observation).all()
-    assert np.isfinite(agent.replay.reward).all()
+    np.testing.assert_array_equal(agent.trainer.replay.export_rows(0, 20)["dropped"], [12])
+    assert np.isfinite(agent.trainer.replay.observation).all()
+    assert np.isfinite(agent.trainer.replay.reward).all()
     # Episodes of five, five and two steps, the dropped step, and seven more: five and two.
-    np.testing.assert_array_equal(agent.replay.export_rows(0, 20)["ended"], [4, 9, 17])
-    assert agent.envs.episodes == [4]
+    np.testing.assert_array_equal(agent.trainer.replay.export_rows(0, 20)["ended"], [4, 9, 17])
+    assert agent.trainer.envs.episodes == [4]
 
 
 def test_the_other_environments_keep_their_transitions():
@@ -254,13 +243,14 @@ def test_the_other_environments_keep_their_transitions():
         return made[-1]
 
     agent = SimbaV2(make, num_envs=3, drop_bad_steps="any", **TINY)
-    loop = Loop(agent)
+    loop = agent.trainer
+    loop.begin()
     for _ in range(3):
         loop.step()
-    part = agent.replay.export_rows(0, 3)
+    part = agent.trainer.replay.export_rows(0, 3)
     np.testing.assert_array_equal(part["dropped"], [7])  # the third step of environment 1
     np.testing.assert_array_equal(part["reward"], [1, 1, 1, 1, 1, 1, 1, 0, 1])
-    assert (agent.decisions, len(agent.replay), agent.envs.episodes) == (9, 8, [0, 1, 0])
+    assert (agent.decisions, len(agent.trainer.replay), agent.trainer.envs.episodes) == (9, 8, [0, 1, 0])
     # Eight returns are known, and the cut episode's is forgotten: gamma^2 + gamma + 1 or nothing.
     returns, gamma = agent.statistics.returns, agent.config.discount
     assert returns.moments.weight == pytest.approx(8 + 1e-4)
@@ -347,29 +337,24 @@ def test_of_a_users_vector_environment_nothing_is_dropped_by_default():
 
 def test_an_evaluation_episode_ends_where_its_step_failed():
     agent = SimbaV2(lambda: Unstable(limit=-2), **TINY)
-    with agent.make_evaluation_envs() as envs:
+    with agent.trainer.make_evaluation_envs() as envs:
         played = evaluate(agent, envs, 2)
     assert [(episode.total, episode.length, episode.dropped) for episode in played] == [(2.0, 2, True)] * 2
 
 
 def test_data_sets_leave_dropped_steps_out():
-    agent = SimbaV2(lambda: Faulty("raise", (3, 4, 10)), drop_bad_steps="any", **TINY).learn(12)
-    replay: Replay = agent.replay
-    episodes = list(make_dataset._episodes(replay, 0, 12))
+    def agent(*when: int) -> SimbaV2:
+        return SimbaV2(lambda: Faulty("raise", when), drop_bad_steps="any", **TINY)
+
+    episodes = list(make_dataset._episodes(agent(3, 4, 10).learn(12).trainer.replay, 0, 12))
     # Steps 1 and 2; 3 and 4 fail; 5 to 9 are a whole episode; 10 fails; 11 and 12 are under way.
     assert [len(episode.reward) for episode in episodes] == [2, 5, 2]
     np.testing.assert_allclose([episode.observation[-1, 0] for episode in episodes], [0.4, 1.0, 0.4], rtol=1e-6)
     assert [episode.terminated for episode in episodes] == [False, True, False]
-    fresh = make_dataset.fresh(SimbaV2(lambda: Faulty("raise", (3, 4)), drop_bad_steps="any", **TINY), seed=0)
+    fresh = make_dataset.fresh(agent(3, 4), seed=0)
     assert [len(next(fresh).reward) for _ in range(3)] == [2, 5, 5]
-
-
-def test_fresh_episodes_of_a_broken_environment_end():
-    fresh = make_dataset.fresh(
-        SimbaV2(lambda: Faulty("raise", tuple(range(99))), drop_bad_steps="any", **TINY), seed=0
-    )
     with pytest.raises(BadStep, match="11 of 11"):
-        next(fresh)
+        next(make_dataset.fresh(agent(*range(99)), seed=0))
 
 
 # Settings and files. --------------------------------------------------------------------------------------
@@ -377,12 +362,6 @@ def test_fresh_episodes_of_a_broken_environment_end():
 
 def test_the_setting_takes_three_names(capsys):
     assert override(Config(), {"drop-bad-steps": "any"}).drop_bad_steps == "any"
-    with pytest.raises(
-        InputError, match=r"drop_bad_steps is 'nver'; expected diverged or any or never; did you mean"
-    ):
-        override(Config(), {"drop_bad_steps": "nver"})
-    with pytest.raises(InputError, match="drop_bad_steps is True"):
-        override(Config(), {"drop_bad_steps": True})
     assert main(["train", "mujoco/Hopper-v4", "--drop-bad-steps", "all"]) == 2
     assert "drop-bad-steps is 'all'; expected diverged or any or never" in capsys.readouterr().err
 
@@ -390,5 +369,5 @@ def test_the_setting_takes_three_names(capsys):
 def test_checkpoints_from_before_have_dropped_nothing():
     old = {"episodes": [0], "totals": [0.0], "lengths": [0], "successes": [None], "ended": []}
     assert checkpoint._snapshot(old, 1, 0)["dropped_steps"] == 0
-    with pytest.raises(ValueError, match="no count"):
+    with pytest.raises(ValueError, match="not a count"):
         checkpoint._snapshot({**old, "dropped_steps": -1}, 1, 0)

@@ -29,7 +29,7 @@ def agent():
 @pytest.fixture(scope="module")
 def expected(agent) -> float:
     """Our own evaluation: the episodes 0 to 4 of the evaluation seed."""
-    with agent.make_evaluation_envs() as envs:
+    with agent.trainer.make_evaluation_envs() as envs:
         total = mean_total(evaluate(agent, envs, 5))
     assert total is not None
     return total

@@ -73,11 +73,6 @@ def test_a_loaded_agent_keeps_its_schedule(tmp_path):
     assert Agent.load(tmp_path / "saved", env=lambda: Chain(3)).learn(5).config.env_steps == 40
 
 
-def test_another_number_of_steps_needs_no_other_program_where_nothing_is_scheduled():
-    one, other = Agent(lambda: Chain(3), **TINY).learn(30), Agent(lambda: Chain(3), **TINY).learn(31)
-    assert one.learner.learn is other.learner.learn
-
-
 # Progress. ---------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +226,6 @@ def test_the_environment_trained_on_may_be_evaluated_in_and_training_starts_a_ne
     agent.learn(5)
     # 12 = 2 * 5 + 2: the third episode ended with the evaluation, the fourth took five steps.
     assert env.at == 0
-    assert agent.replay.added == 17
-    assert agent.envs.episodes == [4]
-    assert np.isfinite(jax.tree.leaves(agent.replay.sample(1, 8, np.random.default_rng(0)))[0]).all()
+    assert agent.trainer.replay.added == 17
+    assert agent.trainer.envs.episodes == [4]
+    assert np.isfinite(jax.tree.leaves(agent.trainer.replay.sample(1, 8, np.random.default_rng(0)))[0]).all()

@@ -10,10 +10,9 @@ from mutations import digest, env, honest_run, resign
 from toys import TINY, Chain
 
 from simbav2 import CheckpointError, InputError, SimbaV2
-from simbav2.checkpoint import checkpoint, rotation
+from simbav2.checkpoint import rotation
 from simbav2.training import run
 from simbav2.training.make_dataset import experience
-from simbav2.training.trainer import Loop
 
 pytestmark = pytest.mark.usefixtures("empty_reports")
 
@@ -44,10 +43,10 @@ def test_the_running_return_starts_at_zero_with_the_episodes_of_a_loaded_agent(t
 def test_a_second_loop_does_not_join_two_episodes():
     """The step before it led to the end of its episode, not to the first observation of the next."""
     agent = SimbaV2(Paid, **TINY).learn(5)
-    followed = agent.replay.head.copy()
-    Loop(agent)
-    assert not np.array_equal(agent.replay.head, followed)
-    np.testing.assert_array_equal(agent.replay._transitions(np.array([4])).next_observation, followed)
+    followed = agent.trainer.replay.head.copy()
+    agent.trainer.begin()
+    assert not np.array_equal(agent.trainer.replay.head, followed)
+    np.testing.assert_array_equal(agent.trainer.replay._transitions(np.array([4])).next_observation, followed)
 
 
 def trained(folder, steps=150):
@@ -58,8 +57,8 @@ def trained(folder, steps=150):
 def test_a_run_that_began_with_a_loaded_agent_is_resumed_to_the_same_bits(tmp_path):
     run.start(trained(tmp_path / "agent"), tmp_path / "whole")
     run.start(SimbaV2.load(tmp_path / "agent", env), tmp_path / "run", stop_after=230)
-    agent, _, _ = rotation.load_run(tmp_path / "run", env)
-    assert (agent.env_steps, agent.replay.added) == (230, 80)
+    saved, _ = rotation.load_run(tmp_path / "run")
+    assert (saved.env_steps, saved.replay.added) == (230, 80)
     run.resume(tmp_path / "run", stop_after=500, env=env)
     assert digest(tmp_path / "run") == digest(tmp_path / "whole")
 
@@ -77,9 +76,8 @@ def test_a_loaded_agent_is_saved_before_its_first_step(tmp_path):
     assert digest(tmp_path / "run") == whole
 
 
-def test_the_experience_of_a_run_that_began_with_a_loaded_agent(tmp_path, monkeypatch):
+def test_the_experience_of_a_run_that_began_with_a_loaded_agent(tmp_path):
     run.start(trained(tmp_path / "agent"), tmp_path / "run", stop_after=230)
-    monkeypatch.setattr(checkpoint, "source", lambda task, given=None: env)
     assert sum(len(episode.reward) for episode in experience(tmp_path / "run", 200)) == 50
 
 
@@ -104,7 +102,7 @@ def test_a_checkpoint_in_the_place_of_another_is_refused(tmp_path):
     (path,) = rotation.checkpoints(folder)
     path.rename(path.with_name("000000000400"))
     with pytest.raises(CheckpointError, match="its steps are 500, the folder is of 400"):
-        rotation.load_run(folder, env)
+        rotation.load_run(folder)
 
 
 class Wide(Chain):
@@ -137,16 +135,10 @@ def test_resume_refuses_an_environment_of_other_sizes(tmp_path, saved):
 
 def test_a_policy_of_the_old_observation_order_is_not_shown_the_new_one(tmp_path):
     SimbaV2("dmc/walker-walk", **TINY).save(tmp_path / "checkpoints" / "0")
-    assert SimbaV2.load(tmp_path).envs.observation_size == 24
+    assert SimbaV2.load(tmp_path).trainer.envs.observation_size == 24
     edit_checkpoint(tmp_path, "config.json", lambda config: config.pop("observation_order"))
     agent = SimbaV2.load(tmp_path)
     assert agent.predict(np.zeros(24, np.float32))[0].shape == (6,)  # its owner may know the order
-    for attempt in (agent.make_evaluation_envs, lambda: SimbaV2.load(tmp_path, "dmc/walker-walk")):
+    for attempt in (agent.trainer.make_evaluation_envs, lambda: SimbaV2.load(tmp_path, "dmc/walker-walk")):
         with pytest.raises(InputError, match="in dm_control's own order; now they are sorted by key"):
             attempt()
-
-
-def test_tasks_whose_order_did_not_change_need_no_note(tmp_path):
-    SimbaV2("dmc/cartpole-swingup", **TINY).save(tmp_path / "agent")
-    assert json.loads((tmp_path / "agent" / "config.json").read_text())["observation_order"] is None
-    assert SimbaV2.load(tmp_path / "agent").envs.observation_size == 5

@@ -62,8 +62,8 @@ def test_trains(task, preset, ablation):
 def test_only_policies_with_entropy_log_it(name):
     agent = SimbaV2(lambda: Chain(2), preset=name, **chain_settings(name))
     agent.learn(199)
-    assert agent.update() is None
+    assert agent.trainer.update() is None
     agent.learn(1)
-    logged = set(agent.update() or ())
+    logged = set(agent.trainer.update() or ())
     assert ({"entropy", "temperature"} <= logged) == (not name.startswith("ddpg"))
     assert {"q", "actor_loss", "critic_loss", "learning_rate"} <= logged

@@ -1,6 +1,5 @@
 """Learning from recorded data: objectives, the run's folder, exact resuming, and acting afterwards."""
 
-import csv
 import dataclasses
 import json
 import shutil
@@ -10,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learning import ROWS, TASK, write_chain
+from short_runs import load_trainer, rows
+from short_runs import results as all_results
 from toys import TINY
 
 from simbav2 import InputError, SimbaV2
-from simbav2.checkpoint import rotation
 from simbav2.cli import main
 from simbav2.config import BehaviorCloning, Config, Data, MaximizeReturn, ReturnPlusBC, presets
 from simbav2.datasets import hdf5
@@ -52,7 +52,7 @@ def agent_for(data, **settings) -> SimbaV2:
 def test_the_statistics_are_those_of_the_data_and_stay(data):
     agent = agent_for(data)
     agent.learn(100)
-    rewards = agent.data.replay.reward[:ROWS].astype(np.float64)
+    rewards = agent.trainer.data.replay.reward[:ROWS].astype(np.float64)
     assert agent.statistics.returns.largest == np.abs(rewards).max()
     np.testing.assert_allclose(agent.statistics.returns.moments.variance, rewards.var(), rtol=1e-5)
 
@@ -102,23 +102,20 @@ def test_an_online_preset_gets_what_data_demands():
     assert presets.from_data(presets.cloning) == presets.cloning
 
 
-@pytest.mark.parametrize("name", ["offline", "cloning"])
-def test_a_preset_for_data_is_refused_without(name):
-    with pytest.raises(InputError, match=f"of preset '{name}' needs recorded data; use `simbav2 offline`"):
-        SimbaV2(TASK, preset=name)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "offline"}, "of preset 'offline' needs recorded data; use `simbav2 offline`"),
+        ({"preset": "cloning"}, "of preset 'cloning' needs recorded data; use `simbav2 offline`"),
+        ({"data.source": "d4rl/hopper-medium-v2"}, "use `simbav2 offline`"),
+    ],
+)
+def test_what_needs_data_is_refused_without(settings, message):
+    with pytest.raises(InputError, match=message):
+        SimbaV2(TASK, **settings)
 
 
 # Runs. ----------------------------------------------------------------------------------------------------
-
-
-def rows(path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def results(folder) -> tuple[str, list[dict[str, str]]]:
-    """What must not depend on how a run got to its end."""
-    return json.loads((folder / "summary.json").read_text())["params_sha256"], rows(folder / "evaluations.csv")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +163,7 @@ def test_a_resumed_run_ends_with_the_same_bits(finished, words, tmp_path, stop, 
     if killed:  # in the middle of an interval, what it wrote since the last checkpoint still there
         shutil.rmtree(folder / "checkpoints" / f"{stop:012}")
     run.resume(folder, 450)
-    (resumed, evaluations), (whole, expected) = results(folder), results(finished)
+    (resumed, evaluations), (whole, expected) = all_results(folder)[:2], all_results(finished)[:2]
     assert resumed == whole
     extra = [row for row in evaluations if row not in expected]
     assert [{"env_step": row["env_step"]} for row in extra] == last * 2
@@ -186,15 +183,16 @@ def test_resuming_refuses_other_data(words, data, tmp_path):
 
 
 def test_acting_learns_half_from_data_and_half_from_what_happens(finished):
-    agent, _, _ = rotation.load_run(finished)
-    assert (agent.offline, len(agent.replay)) == (False, 150)
-    agent.data.replay.reward[:], agent.replay.reward[:] = -7.0, 7.0
-    batch = agent._sample(3, np.random.default_rng(0))
+    trainer, _ = load_trainer(finished)
+    agent = trainer.agent
+    assert (trainer.offline, len(trainer.replay)) == (False, 150)
+    trainer.data.replay.reward[:], trainer.replay.reward[:] = -7.0, 7.0
+    batch = trainer.sample(3, np.random.default_rng(0))
     assert batch.reward.shape == (3, 64)
     assert (batch.reward == -7).sum(axis=1).tolist() == [32, 32, 32]
     agent.decisions = 0  # before its first update online it acts by what it has learned
     observation = np.zeros((1, 2), np.float32)
-    np.testing.assert_array_equal(agent.explore(observation), agent.act(observation, noise=1.0))
+    np.testing.assert_array_equal(trainer.explore(observation), agent.act(observation, noise=1.0))
 
 
 @pytest.mark.parametrize(
@@ -232,8 +230,3 @@ def test_data_that_does_not_say_its_task_asks_for_it(tmp_path):
         del file.attrs["task"]
     with pytest.raises(InputError, match="give --task"):
         make_agent(str(path))
-
-
-def test_data_without_its_count_is_refused():
-    with pytest.raises(InputError, match="use `simbav2 offline`"):
-        SimbaV2(TASK, **{"data.source": "d4rl/hopper-medium-v2"})

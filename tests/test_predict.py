@@ -12,9 +12,9 @@ from toys import TINY
 
 import simbav2
 from simbav2 import Agent, CheckpointError, InputError, make_env
-from simbav2.checkpoint import manifest
-from simbav2.checkpoint.files import Sum
-from simbav2.checkpoint.manifest import Manifest
+from simbav2.checkpoint import checkpoint
+from simbav2.checkpoint.checkpoint import Manifest
+from simbav2.checkpoint.files import Checksum
 from simbav2.envs.wrappers import episode_seed
 
 
@@ -186,9 +186,9 @@ def forge(folder, change) -> None:
     state = json.loads((folder / "state.json").read_text())
     change(state)
     (folder / "state.json").write_text(json.dumps(state))
-    found, data = manifest.read(folder), (folder / "state.json").read_bytes()
-    files = {**found.files, "state.json": Sum(len(data), hashlib.sha256(data).hexdigest())}
-    manifest.write(folder, Manifest(files, found.replay))
+    found, data = checkpoint.read_manifest(folder), (folder / "state.json").read_bytes()
+    files = {**found.files, "state.json": Checksum(len(data), hashlib.sha256(data).hexdigest())}
+    checkpoint.write_manifest(folder, Manifest(files, found.replay))
 
 
 def test_agents_saved_by_older_versions(tmp_path, caplog):

@@ -144,7 +144,7 @@ def test_it_acts_before_it_goes_on_learning(copy):
     agent.state, agent.statistics = saved.state, saved.statistics
     agent.decisions, agent.updates = saved.decisions, saved.updates
     agent.learn(2 * 39)
-    assert not agent.warming_up
+    assert not agent.trainer.warming_up
     assert agent.updates == 25
     agent.learn(2)
     assert agent.updates == int(agent.state.updates) == 25 + 2

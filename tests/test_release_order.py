@@ -91,5 +91,5 @@ def test_an_imported_agent_begins_its_episodes_with_a_running_return_of_zero(tmp
     agent = from_release(tmp_path, *SIZES, env=TASK)
     assert agent.statistics.returns.running[0] == 11
     agent.learn(2)
-    assert agent.statistics.returns.running[0] == pytest.approx(agent.replay.reward[0])
+    assert agent.statistics.returns.running[0] == pytest.approx(agent.trainer.replay.reward[0])
     assert agent.statistics.returns.largest == 11

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import pytest
 from mutations import digest, env, honest_run
-from short_runs import ARGUMENTS, SETTINGS, TASK, results, start
+from short_runs import ARGUMENTS, SETTINGS, TASK, load_trainer, results, start
 
 from simbav2 import CheckpointError, Failure, InputError, SimbaV2
-from simbav2.checkpoint import lock, manifest, rotation
+from simbav2.checkpoint import checkpoint, lock, rotation
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.cli import main
 from simbav2.training import run
@@ -75,9 +75,9 @@ def identity(folder) -> str:
     """Of the newest checkpoint that verifies, replay files included; by its sums, which are of all its bytes."""
     for path in rotation.checkpoints(folder):
         try:
-            found = manifest.verify(path, rotation.checkpoint.AGENT)
+            found = checkpoint.verify(path, checkpoint.AGENT)
             for segment in found.replay:
-                rotation.checkpoint.check(folder / "replay" / segment.name, segment.sum)
+                checkpoint.check(folder / "replay" / segment.name, segment.checksum)
         except CheckpointError:
             continue
         return json.dumps([found.files, found.replay])
@@ -87,14 +87,14 @@ def identity(folder) -> str:
 def test_a_kill_at_any_call_of_the_writing_leaves_a_loadable_run(faults, tmp_path, monkeypatch):
     settings = {"schedule.keep": 2, "env_steps": 1_000, "replay.capacity": 250}  # old replay files go, too
     origin = honest_run(tmp_path / "origin", **settings)
-    agent, loop, replay = rotation.load_run(origin, env)
+    loop, replay = load_trainer(origin, env)
     before = identity(origin)
     # 60 steps on, from the checkpoint at 1,000.
     for _ in range(60):
         loop.step()
 
     def save(folder) -> None:
-        CheckpointRotation(folder, agent.config.schedule, replay, saved=1_000).save(agent, loop)
+        CheckpointRotation(folder, loop.config.schedule, replay, saved=1_000).save(loop.checkpoint(episodes=True))
 
     shutil.copytree(origin, tmp_path / "whole")
     save(tmp_path / "whole")
@@ -146,10 +146,10 @@ def test_sigkill_costs_only_the_steps_since_the_last_checkpoint(finished, tmp_pa
 # Beginnings and ends. ----------------------------------------------------------------------------------------
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path):
+def test_a_run_killed_before_its_first_checkpoint_starts_again(finished, tmp_path):
     folder = tmp_path / "run"
     run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder)
-    for name in ("checkpoints", "replay", "report"):
+    for name in ("checkpoints", "replay"):
         shutil.rmtree(folder / name)
     (folder / "summary.json").unlink()
     (folder / "progress.csv").write_text("env_step,decis")
@@ -180,7 +180,7 @@ def test_episodes_that_ended_since_the_last_log_are_not_forgotten(tmp_path):
     assert [row.split(",")[:7] for row in again] == [row.split(",")[:7] for row in rows]
 
 
-def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, caplog):
+def test_auto_resume_starts_resumes_and_returns_if_complete(finished, tmp_path, capsys, caplog):
     folder = tmp_path / "run"
     words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), "--auto-resume"]
     assert main([*words, "--stop-after", "800"]) == 0
@@ -192,8 +192,14 @@ def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, c
     ]
     assert results(folder) == results(finished)
     capsys.readouterr()
-    assert main(words) == 0  # a job that is started once too often
-    assert "after 1,600 steps" in capsys.readouterr().out
+    page = folder / "report" / "index.html"
+    for again in (words, ["resume", str(folder)]):  # a job that is started once too often writes a missing report
+        page.unlink()
+        assert main(again) == 0
+        assert "after 1,600 steps" in capsys.readouterr().out
+        assert page.exists()
+    assert main(["resume", str(folder)]) == 2
+    assert "is complete at 1,600 steps" in capsys.readouterr().err
     assert main(["train", TASK, "--seed", "2", *ARGUMENTS, "--out", str(folder), "--auto-resume"]) == 2
     assert "other settings" in capsys.readouterr().err
 
@@ -201,7 +207,7 @@ def test_auto_resume_starts_goes_on_and_is_content(finished, tmp_path, capsys, c
 def test_the_result_of_a_run_outlives_its_checkpoints(finished, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("checkpoints", "replay", "report"))
-    with pytest.raises(InputError, match="has a result but no checkpoint to go on from"):
+    with pytest.raises(InputError, match="has a result but no checkpoint to resume from"):
         run.resume(folder)
     words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), "--auto-resume"]
     assert main(words) == 0
@@ -220,9 +226,15 @@ def test_what_a_process_left_before_its_first_file_is_no_obstacle(tmp_path):
     assert rotation.checkpoints(folder)
 
 
-def test_keep(tmp_path):
-    folder = honest_run(tmp_path / "run", **{"schedule.keep": 3})
-    assert [int(path.name) for path in rotation.checkpoints(folder)] == [500, 400, 300]
+def test_a_checkpoint_writes_only_what_is_new_and_old_ones_go(tmp_path):
+    folder = honest_run(tmp_path / "run", **{"schedule.keep": 3, "replay.capacity": 220})
+    kept = rotation.checkpoints(folder)
+    assert [int(path.name) for path in kept] == [500, 400, 300]
+    segments = [checkpoint.read_manifest(path).replay for path in kept]
+    # The ring holds steps 280 to 499; the last of them is with the checkpoint.
+    assert [(segment.first, segment.last) for segment in segments[0]] == [(199, 299), (299, 399), (399, 499)]
+    names = {path.name for path in (folder / "replay").iterdir()}
+    assert names == {segment.name for each in segments for segment in each}
     assert main(["train", TASK, *ARGUMENTS, "--keep", "0"]) == 2
 
 
@@ -232,16 +244,6 @@ def test_minutes_bring_checkpoints_too(tmp_path):
     assert len(rotation.checkpoints(folder)) == 50
     off = honest_run(tmp_path / "off", **{**given, "schedule.checkpoint_minutes": 0}, env_steps=50)
     assert [int(path.name) for path in rotation.checkpoints(off)] == [50]  # the end of the run
-
-
-def test_a_checkpoint_writes_only_what_is_new(tmp_path):
-    folder = honest_run(tmp_path / "run", **{"schedule.keep": 3, "replay.capacity": 220})
-    newest = rotation.checkpoints(folder)[0]
-    spans = [(segment.first, segment.last) for segment in manifest.read(newest).replay]
-    # The ring holds steps 280 to 499; the last of them is with the checkpoint.
-    assert spans == [(199, 299), (299, 399), (399, 499)]
-    names = {path.name for path in (folder / "replay").iterdir()}
-    assert names == {s.name for path in rotation.checkpoints(folder) for s in manifest.read(path).replay}
 
 
 # Two at once, and no room. -----------------------------------------------------------------------------------

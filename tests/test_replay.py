@@ -23,9 +23,15 @@ def step(next_observation, reward, terminated=False, truncated=False, observatio
     )
 
 
-def filled(capacity=100, n_step=1, discount=0.5) -> Replay:
+def replay_of(path, capacity, n_step) -> Replay:
+    replay = Replay(capacity, 1, 1, n_step=n_step, discount=0.5)
+    for observation, outcome in path:
+        replay.add(np.array([[observation]], np.float32), np.array([[observation / 100]], np.float32), outcome)
+    return replay
+
+
+def filled(capacity=100, n_step=1) -> Replay:
     """Observations 0 1 2 | 10 11 12: the first episode terminates at 3, the second is cut at 13; then 20, 21."""
-    replay = Replay(capacity, 1, 1, n_step=n_step, discount=discount)
     path = [
         (0, step(1, 1.0)),
         (1, step(2, 2.0)),
@@ -35,21 +41,27 @@ def filled(capacity=100, n_step=1, discount=0.5) -> Replay:
         (12, step(13, 32.0, truncated=True, observation=20)),
         (20, step(21, 64.0)),
     ]
-    for observation, outcome in path:
-        replay.add(np.array([[observation]], np.float32), np.array([[observation / 100]], np.float32), outcome)
-    return replay
+    return replay_of(path, capacity, n_step)
+
+
+def with_dropped_steps(capacity=100, n_step=1) -> Replay:
+    """0 1 2 | 10 | 20 21: acting on 2 and on 10 failed, and new episodes began at 10 and 20."""
+    path = [
+        (0, step(1, 1.0)),
+        (1, step(2, 2.0)),
+        (2, step(0, 0.0, observation=10, dropped=True)),
+        (10, step(0, 0.0, observation=20, dropped=True)),
+        (20, step(21, 4.0)),
+        (21, step(22, 8.0)),
+    ]
+    return replay_of(path, capacity, n_step)
 
 
 def table(replay: Replay) -> dict[int, tuple[float, float, int]]:
     """observation -> (reward, discount, next observation), from many samples."""
     batch = replay.sample(4, 500, np.random.default_rng(0))
-    rows = zip(
-        batch.observation.ravel(),
-        batch.reward.ravel(),
-        batch.discount.ravel(),
-        batch.next_observation.ravel(),
-        strict=True,
-    )
+    columns = batch.observation, batch.reward, batch.discount, batch.next_observation
+    rows = zip(*(column.ravel() for column in columns), strict=True)
     return {int(o): (float(r), float(d), int(n)) for o, r, d, n in rows}
 
 
@@ -177,38 +189,19 @@ def test_parts_there_and_back(num_envs, steps):
             add(each, np.random.default_rng(later))
 
 
-def test_a_part_with_ends_out_of_order_is_refused():
-    part = filled().export_rows(0, 7)
-    for ended in ([5, 2], [-1, 2], [2, 7], [2, 2]):
-        replay = Replay(100, 1, 1)
-        replay.added = 7
-        with pytest.raises(ValueError, match="out of order"):
-            replay.import_rows(0, {**part, "ended": np.array(ended)})
-
-
-def test_dropped_steps_out_of_order_or_at_an_episodes_end_are_refused():
-    part = filled().export_rows(0, 7)  # episodes end in rows 2 and 5
-    for dropped, message in (([4, 3], "out of order"), ([7], "out of order"), ([3, 5], "ends an episode")):
-        replay = Replay(100, 1, 1)
-        replay.added = 7
-        with pytest.raises(ValueError, match=message):
-            replay.import_rows(0, {**part, "dropped": np.array(dropped)})
-
-
-def with_dropped_steps(capacity=100, n_step=1) -> Replay:
-    """0 1 2 | 10 | 20 21: acting on 2 and on 10 failed, and new episodes began at 10 and 20."""
-    replay = Replay(capacity, 1, 1, n_step=n_step, discount=0.5)
-    path = [
-        (0, step(1, 1.0)),
-        (1, step(2, 2.0)),
-        (2, step(0, 0.0, observation=10, dropped=True)),
-        (10, step(0, 0.0, observation=20, dropped=True)),
-        (20, step(21, 4.0)),
-        (21, step(22, 8.0)),
-    ]
-    for observation, outcome in path:
-        replay.add(np.array([[observation]], np.float32), np.zeros((1, 1), np.float32), outcome)
-    return replay
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *(({"ended": ended}, "out of order") for ended in ([5, 2], [-1, 2], [2, 7], [2, 2])),
+        *(({"dropped": dropped}, "out of order") for dropped in ([4, 3], [7])),
+        ({"dropped": [3, 5]}, "ends an episode"),  # episodes end in rows 2 and 5
+    ],
+)
+def test_rows_out_of_order_are_refused(change, message):
+    replay = Replay(100, 1, 1)
+    replay.added = 7
+    with pytest.raises(ValueError, match=message):
+        replay.import_rows(0, filled().export_rows(0, 7) | {name: np.array(rows) for name, rows in change.items()})
 
 
 def test_a_dropped_step_is_never_sampled():

@@ -10,7 +10,7 @@ from toys import TINY
 
 from simbav2 import cli
 from simbav2.experiments.sweep.process import Share, shares
-from simbav2.xla_flags import ONE_THREAD
+from simbav2.runtime import ONE_THREAD
 
 SETTINGS = [
     f"--{name}={value}"

@@ -39,7 +39,7 @@ def test_a_run_with_a_vector_environment_is_trained_evaluated_and_resumed(make, 
     folder, agent = tmp_path / "run", Agent(make, **settings)
     assert agent.config.num_envs == 2
     assert run.start(agent, folder, stop_after=300)["env_steps"] == 300
-    agent.envs.close()
+    agent.trainer.envs.close()
     with caplog.at_level("WARNING"):
         summary = run.resume(folder, env=make)
     assert (summary["env_steps"], summary["decisions"]) == (600, 600)
@@ -52,14 +52,6 @@ def test_a_run_with_a_vector_environment_is_trained_evaluated_and_resumed(make, 
     again = Agent.load(folder, env=make)
     assert again.evaluate(5).lengths == (7,) * 5
     assert again.predict(np.zeros((2, 2)))[0].shape == (2, 1)
-
-
-def test_a_job_that_is_started_again_resumes(tmp_path, caplog):
-    settings = {**TINY, "env_steps": 300, "schedule.evaluation_episodes": 1}
-    folder = tmp_path / "run"
-    run.start_or_resume(Agent(sync, **settings), folder, stop_after=240)
-    summary = run.start_or_resume(Agent(sync, **settings), folder)
-    assert summary["env_steps"] == 300
 
 
 def test_the_number_of_environments_is_the_vectors_own():
@@ -85,7 +77,7 @@ def test_a_callable_is_called_once_for_each_environment():
         made.append(Chain(3))
         return made[-1]
 
-    assert Agent(make, **TINY, num_envs=3).envs.num_envs == len(made) == 3
+    assert Agent(make, **TINY, num_envs=3).trainer.envs.num_envs == len(made) == 3
 
 
 def test_a_vector_from_make_vec_is_made_again_for_evaluation():

@@ -1,4 +1,4 @@
-"""Training measures (paper, section 5.2 and appendix "Training Stability"), all on one fresh batch.
+"""Diagnostics of training (paper, section 5.2 and appendix "Training Stability"), on a batch that no update sees.
 
 Every norm is weighted: a layer counts by its share of the parameters of its group, the encoder (up to the last
 block) or the predictor (the heads). Nothing here changes the learner's state.
@@ -23,7 +23,7 @@ from simbav2.types import Array, Normalizer, Params, Transition, Variables
 GROUPS = ("encoder", "predictor")
 
 
-def measures(learner: Learner, state: LearnerState, normalizer: Normalizer, raw: Transition) -> dict[str, Array]:
+def compute(learner: Learner, state: LearnerState, normalizer: Normalizer, raw: Transition) -> dict[str, Array]:
     """By name, such as `critic/encoder/gradient_norm`; all are scalars."""
     networks, batch = learner.networks, normalizer.transition(raw)
     actor, critic = state.actor.params, state.critic.params

@@ -1,6 +1,6 @@
 """What goes wrong, as one line that says what came, what was expected, what to do.
 
-`InputError` is what a person caused and can mend; `Failure` is what befell the program while it ran.
+`InputError` is what a person caused and can fix; `Failure` is what happened to the program while it ran.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CheckpointError(InputError):
 
 
 class Failure(RuntimeError):
-    """A run that cannot go on. The command line prints its text as one line and exits with status 1."""
+    """A run that cannot continue. The command line prints its text as one line and exits with status 1."""
 
 
 class BadStep(Failure):

@@ -43,7 +43,7 @@ class Moments(NamedTuple):
 
 
 class ReturnStatistics(NamedTuple):
-    """The discounted return under way in each environment, and what has been seen of it."""
+    """The discounted return so far of each environment's episode, and its moments."""
 
     running: Float64  # [N], G
     moments: Moments  # of G over all environments

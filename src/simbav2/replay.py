@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.config import Config
+from simbav2.envs.tasks import Task
 from simbav2.envs.vector import Step
 from simbav2.types import Transition
 
@@ -66,6 +68,13 @@ class Replay:
         self.terminal_observations = SlotPool(observation_size)
         self.added = 0  # steps ever added
         self.dropped = 0  # rows among those held that are never sampled
+
+    @classmethod
+    def make(cls, config: Config, task: Task) -> Replay:
+        """Empty, as a resolved config asks for."""
+        assert config.discount is not None
+        sizes = config.replay.capacity, task.observation_size, task.action_size
+        return cls(*sizes, config.num_envs, config.replay.n_step, config.discount)
 
     def __len__(self) -> int:
         """Transitions that can be sampled."""
@@ -182,7 +191,7 @@ class Replay:
 
     @property
     def sealed(self) -> int:
-        """Steps before this one never change again; the newest may yet be `cut`."""
+        """Steps before this one never change again; the newest may yet become the last of its episode."""
         return max(0, self.added - 1)
 
     def export_rows(self, first: int, last: int) -> dict[str, NDArray]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2.checkpoint import checkpoint, manifest, replay_segments, rotation
+from simbav2.checkpoint import checkpoint, rotation
 
 TASKS = ("dmc/cartpole-swingup", "mujoco/Hopper-v4", "myosuite/myo-reach-hard", "hbench/h1-walk")
 ENV_STEPS, KILLS, EVERY = 6_000, 25, 250
@@ -53,12 +53,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 def replay_sha256(run: Path) -> str:
     """Of every transition in its order, whatever files they are in."""
     folder = rotation.checkpoints(run)[0]
-    agent = checkpoint.load(folder)
-    replay, digest = agent.replay, hashlib.sha256()
-    added = agent.decisions // agent.config.num_envs
-    replay_segments.restore(
-        replay, added, manifest.read(folder).replay, run / "replay", folder / checkpoint.NEWEST
-    )
+    replay, digest = checkpoint.load_run(folder, run / "replay")[0].replay, hashlib.sha256()
     for _, array in sorted({**replay.export_rows(replay.oldest, replay.added), "head": replay.head}.items()):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -66,7 +61,7 @@ def replay_sha256(run: Path) -> str:
 
 def outcome(run: Path) -> dict[str, Any]:
     """What must not depend on how the run got to its end."""
-    files = manifest.verify(rotation.checkpoints(run)[0], checkpoint.AGENT).files
+    files = checkpoint.verify(rotation.checkpoints(run)[0], checkpoint.AGENT).files
     return {
         "params_sha256": json.loads((run / "summary.json").read_text())["params_sha256"],
         "learner": files[checkpoint.LEARNER].sha256,

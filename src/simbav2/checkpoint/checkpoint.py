@@ -1,28 +1,34 @@
-"""One saved agent: networks, optimisers and statistics, and for a run the replay and the episodes under way.
+"""One saved agent: networks, optimisers and statistics, and for a run the replay and the current episodes.
 
-A folder of plain files: safetensors for arrays, JSON for the rest, a manifest with the sum of each. It is written
-beside and renamed. Loading never executes anything and believes nothing: sums first, then every size and type is
-compared with what the config asks for, before it is allocated.
+A folder of plain files: safetensors for arrays, JSON for the rest, and a manifest with the checksum of each,
+written last. The folder is written under a temporary name and renamed. Loading never executes anything and trusts
+nothing: checksums first, then every size and type is compared with what the config asks for, before anything is
+allocated.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
+import re
 import shutil
 import typing
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
 import jax
 import numpy as np
 
-from simbav2.checkpoint import manifest, replay_segments
+from simbav2.actor_critic import ActorCritic, count_env_steps, programs
+from simbav2.checkpoint import replay_segments
 from simbav2.checkpoint.files import (
     Arrays,
+    Checksum,
     array_names,
     check,
     damage,
@@ -35,25 +41,61 @@ from simbav2.checkpoint.files import (
     write_arrays,
     write_json,
 )
-from simbav2.checkpoint.manifest import Manifest
 from simbav2.checkpoint.replay_segments import Segment
 from simbav2.config import Config, from_json, leaves, to_json, upgrade
 from simbav2.config.presets import given
 from simbav2.envs.spaces import Spaces
 from simbav2.envs.tasks import Task
 from simbav2.errors import CheckpointError, InputError
-from simbav2.learner import Learner
+from simbav2.learner import LearnerState
 from simbav2.normalization import RunningStatistics
-
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
-    from simbav2.training.trainer import Loop
+from simbav2.replay import Replay
 
 LEARNER, STATISTICS, STATE, CONFIG = "learner.safetensors", "statistics.safetensors", "state.json", "config.json"
 NEWEST = "newest.safetensors"  # the newest step of the replay
+MANIFEST = "manifest.json"
 ORDER = "observation_order"
 AGENT = (LEARNER, STATISTICS, STATE, CONFIG)
+FORMAT = 1
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # cannot leave the folder
 Tree = TypeVar("Tree")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The content of a folder; `episodes` and `replay` only where it is that of a run."""
+
+    config: Config
+    task: Task
+    state: LearnerState
+    statistics: RunningStatistics
+    decisions: int
+    spaces: Spaces | None
+    random_streams: dict[str, Any]  # the states of the trainer's generators
+    episodes: dict[str, Any] | None = None  # `Trainer.snapshot`
+    replay: Replay | None = None
+    folder: Path | None = None  # where it was read
+    observation_order: str | None = None  # the one it was read with
+
+    @property
+    def env_steps(self) -> int:
+        return count_env_steps(self.config, self.decisions, int(self.state.updates))
+
+    def source(self, env: Any = None) -> Any:
+        """Where environments come from: `env`, else the saved id."""
+        if env in (None, self.task.id) and self.observation_order != self.task.observation_order:
+            return _refusing(
+                f"{self.folder} learned {self.task.id} with observations in dm_control's own order; now they are "
+                "sorted by key: train it again, or give `env=` an environment of the old order"
+            )
+        return env_source(self.task, env)
+
+
+class Manifest(NamedTuple):
+    """The checksum of every file of a checkpoint."""
+
+    files: dict[str, Checksum]  # in the checkpoint's folder
+    replay: tuple[Segment, ...]  # in the run's
 
 
 def description(config: Config, task: Task) -> dict[str, Any]:
@@ -67,7 +109,7 @@ def description(config: Config, task: Task) -> dict[str, Any]:
     }
 
 
-def params_sha256(agent: Agent) -> str:
+def params_sha256(agent: ActorCritic) -> str:
     """A digest of all networks: equal digests, equal bits."""
     digest = hashlib.sha256()
     nets = (agent.state.actor.params, agent.state.critic.params, agent.state.target)
@@ -80,68 +122,109 @@ def params_sha256(agent: Agent) -> str:
 # Saving. --------------------------------------------------------------------------------------------------
 
 
-def save(agent: Agent, folder: Path, loop: Loop | None = None, replay: tuple[Segment, ...] = ()) -> None:
-    """Write `folder`, all or nothing; `loop`, with the files of the `replay`, is what a run needs to go on."""
+def save(checkpoint: Checkpoint, folder: Path, segments: tuple[Segment, ...] = ()) -> None:
+    """Write `folder`, all or nothing; `segments` are the files that hold the replay."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; choose another folder or remove it first")
-    beside = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(beside, ignore_errors=True)
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    spaces, replay = checkpoint.spaces, checkpoint.replay
     try:
-        beside.mkdir(parents=True)
+        temporary.mkdir(parents=True)
         state: dict[str, Any] = {
-            "decisions": agent.decisions,
-            "warmup_rng": agent.warmup_rng.bit_generator.state,
-            "replay_rng": agent.replay_rng.bit_generator.state,
-            "spaces": None if agent.known_spaces is None else agent.known_spaces.to_json(),
+            "decisions": checkpoint.decisions,
+            **checkpoint.random_streams,
+            "spaces": None if spaces is None else spaces.to_json(),
         }
         files = {
-            LEARNER: write_arrays(beside / LEARNER, _named(agent.state)),
-            STATISTICS: write_arrays(beside / STATISTICS, _named(agent.statistics)),
-            CONFIG: write_json(beside / CONFIG, description(agent.config, agent.task)),
+            LEARNER: write_arrays(temporary / LEARNER, _named(checkpoint.state)),
+            STATISTICS: write_arrays(temporary / STATISTICS, _named(checkpoint.statistics)),
+            CONFIG: write_json(temporary / CONFIG, description(checkpoint.config, checkpoint.task)),
         }
-        if loop is not None:
-            state["loop"] = loop.snapshot()
-            state["replay_steps"] = agent.replay.added  # fewer than decided where a run began with a loaded agent
-            files[NEWEST] = replay_segments.write_newest(agent.replay, beside / NEWEST)
-        files[STATE] = write_json(beside / STATE, state)
-        manifest.write(beside, Manifest(files, replay))
-        os.replace(beside, folder)
+        if replay is not None:
+            state["loop"] = checkpoint.episodes
+            state["replay_steps"] = replay.added  # fewer than decided where a run began with a loaded agent
+            files[NEWEST] = replay_segments.write_newest(replay, temporary / NEWEST)
+        files[STATE] = write_json(temporary / STATE, state)
+        write_manifest(temporary, Manifest(files, segments))
+        os.replace(temporary, folder)
     except OSError:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync(folder.parent)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "files": {name: entry._asdict() for name, entry in manifest.files.items()},
+        "replay": [
+            {"first": part.first, "last": part.last, **part.checksum._asdict()} for part in manifest.replay
+        ],
+    }
+    write_json(folder / MANIFEST, {**content, "sha256": _sha256(content)})
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 # Loading. -------------------------------------------------------------------------------------------------
 
 
-def load(folder: Path, env: Any = None) -> Agent:
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest alone; `verify` checks the files."""
+    path = folder / MANIFEST
+    content = read_json(path)
+    with damage(path):
+        if content.pop("sha256") != _sha256(content):
+            raise ValueError("its own SHA-256 does not match")
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}, this version reads {FORMAT}")
+        files = {_file_name(name): _checksum(entry) for name, entry in dict(content["files"]).items()}
+        replay = tuple(
+            Segment(_count(part["first"]), _count(part["last"]), _checksum(part))
+            for part in list(content["replay"])
+        )
+        if any(part.first >= part.last for part in replay):
+            raise ValueError("a replay file without steps")
+    return Manifest(files, replay)
+
+
+def verify(folder: Path, needed: tuple[str, ...] = AGENT) -> Manifest:
+    """The manifest, once every file of the folder agrees with it."""
+    manifest = read_manifest(folder)
+    for name in needed:
+        if name not in manifest.files:
+            raise CheckpointError(f"{folder / MANIFEST} is damaged: it lacks {name!r}")
+    for name, entry in manifest.files.items():
+        check(folder / name, entry)
+    return manifest
+
+
+def load(folder: Path) -> Checkpoint:
     """The agent saved in `folder`."""
-    manifest.verify(folder, AGENT)
-    config, task = read_description(folder / CONFIG)
-    return _load(folder, config, task, env)
+    verify(folder)
+    return _load(folder)[0]
 
 
-def load_run(folder: Path, replay_folder: Path, env: Any = None) -> tuple[Agent, Loop, tuple[Segment, ...]]:
-    """The agent, the loop and the replay files of a run's checkpoint."""
-    from simbav2.training.trainer import Loop
-
-    found = manifest.verify(folder, (*AGENT, NEWEST))
+def load_run(folder: Path, replay_folder: Path) -> tuple[Checkpoint, tuple[Segment, ...]]:
+    """A run's checkpoint with its replay, and the files that hold it."""
+    found = verify(folder, (*AGENT, NEWEST))
     for segment in found.replay:
-        check(replay_folder / segment.name, segment.sum)
-    config, task = read_description(folder / CONFIG)
-    agent = _load(folder, config, task, env)
-    state = read_json(folder / STATE)
+        check(replay_folder / segment.name, segment.checksum)
+    saved, state = _load(folder)
+    config = saved.config
     with damage(folder / STATE):
-        if int(folder.name) != agent.env_steps:
-            raise ValueError(f"its steps are {agent.env_steps:,}, the folder is of {int(folder.name):,}")
+        if int(folder.name) != saved.env_steps:
+            raise ValueError(f"its steps are {saved.env_steps:,}, the folder is of {int(folder.name):,}")
         # Checkpoints without the field are of runs that began with a new agent.
-        added = _count(state.get("replay_steps", agent.decisions // config.num_envs))
-        snapshot = _snapshot(state["loop"], config.num_envs, added)
+        added = _count(state.get("replay_steps", saved.decisions // config.num_envs))
+        episodes = _snapshot(state["loop"], config.num_envs, added)
     with damage(folder / CONFIG):
-        replay = agent.replay
+        replay = Replay.make(config, saved.task)
     replay_segments.restore(replay, added, found.replay, replay_folder, folder / NEWEST)
-    return agent, Loop(agent, snapshot), found.replay
+    return dataclasses.replace(saved, episodes=episodes, replay=replay), found.replay
 
 
 def read_description(path: Path) -> tuple[Config, Task]:
@@ -157,8 +240,8 @@ def read_description(path: Path) -> tuple[Config, Task]:
         return config.resolve(task), task  # fields that an older version did not write may need the task's values
 
 
-def source(task: Task, env: Any = None) -> Any:
-    """Where environments come from: `env`, else the saved id, unless that would import a module of its choice."""
+def env_source(task: Task, env: Any = None) -> Any:
+    """`env`, else the saved id, unless that would import a module of the file's choice."""
     if env is not None or ":" not in task.id:
         return task.id if env is None else env
     return _refusing(
@@ -168,7 +251,7 @@ def source(task: Task, env: Any = None) -> Any:
 
 
 def _refusing(reason: str) -> Callable[[], gym.Env]:
-    """In the place of an environment that must not be made: the agent can act and be exported, but not more."""
+    """In place of an environment that must not be made: the agent can act and be exported, but not more."""
 
     def refuse() -> gym.Env:
         raise InputError(reason)
@@ -176,36 +259,36 @@ def _refusing(reason: str) -> Callable[[], gym.Env]:
     return refuse
 
 
-def _load(folder: Path, config: Config, task: Task, env: Any) -> Agent:
-    from simbav2.agent import Agent
-
+def _load(folder: Path) -> tuple[Checkpoint, dict[str, Any]]:
+    config, task = read_description(folder / CONFIG)
     _check_sizes(config, task, folder)
     with damage(folder / CONFIG):
-        learner = Learner(config, task.observation_size, task.action_size)
-        expected = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
-    arrays = read_arrays(folder / LEARNER, specs(_paths(expected)))
-    with damage(folder / CONFIG):
-        agent = Agent.from_config(config, task, source(task, env))
-    if env in (None, task.id) and read_json(folder / CONFIG).get(ORDER) != task.observation_order:
-        agent.source = _refusing(
-            f"{folder} learned {task.id} with observations in dm_control's own order; now they are sorted by key: "
-            "train it again, or give `env=` an environment of the old order"
-        )
-    agent.state = jax.tree.map(jax.device_put, _fill(agent.state, arrays))
-    agent.statistics = _read_statistics(agent.statistics, folder / STATISTICS)
+        learner, _ = programs(config, task)
+        planned = jax.eval_shape(learner.init, jax.random.PRNGKey(config.seed))
+    arrays = read_arrays(folder / LEARNER, specs(_paths(planned)))
+    statistics = _read_statistics(config, task, folder / STATISTICS)
     state = read_json(folder / STATE)
     with damage(folder / STATE):
-        agent.decisions = _count(state["decisions"])
-        agent.updates = _count(int(agent.state.updates))
-        if agent.decisions % config.num_envs:
-            raise ValueError(f"{agent.decisions} decisions of {config.num_envs} environments")
-        agent.warmup_rng.bit_generator.state = state["warmup_rng"]
-        agent.replay_rng.bit_generator.state = state["replay_rng"]
-        if (saved := state.get("spaces")) is not None:  # older versions saved none
-            agent.known_spaces = Spaces.from_json(saved, task.observation_size, task.action_size)
-    if env is not None:
-        agent.envs  # noqa: B018  made now: its spaces count, and one that does not fit is refused here
-    return agent
+        decisions = _count(state["decisions"])
+        if decisions % config.num_envs:
+            raise ValueError(f"{decisions} decisions of {config.num_envs} environments")
+        streams = {name: state[name] for name in ("warmup_rng", "replay_rng")}
+        for stream in streams.values():
+            np.random.default_rng().bit_generator.state = stream  # refused here if it does not fit
+        spaces = state.get("spaces")  # older versions saved none
+        saved = Checkpoint(
+            config=config,
+            task=task,
+            state=jax.tree.map(jax.device_put, _fill(planned, arrays)),
+            statistics=statistics,
+            decisions=decisions,
+            spaces=None if spaces is None else Spaces.from_json(spaces, task.observation_size, task.action_size),
+            random_streams=streams,
+            folder=folder,
+            observation_order=read_json(folder / CONFIG).get(ORDER),
+        )
+        _count(int(saved.state.updates))
+    return saved, state
 
 
 def _check_sizes(config: Config, task: Task, folder: Path) -> None:
@@ -221,7 +304,8 @@ def _check_sizes(config: Config, task: Task, folder: Path) -> None:
             raise CheckpointError(f"{folder / CONFIG} does not fit {LEARNER}: {name} is {value}")
 
 
-def _read_statistics(template: RunningStatistics, path: Path) -> RunningStatistics:
+def _read_statistics(config: Config, task: Task, path: Path) -> RunningStatistics:
+    template = RunningStatistics.start(task.observation_size, config.num_envs)
     arrays = read_arrays(path, specs(_named(template)))
     for name, array in arrays.items():
         if not np.isfinite(array).all():
@@ -240,7 +324,7 @@ def _task(data: dict[str, Any]) -> Task:
 
 
 def _snapshot(data: dict[str, Any], num_envs: int, added: int) -> dict[str, Any]:
-    """What `Loop.snapshot` gave, every entry of its kind."""
+    """What `Trainer.snapshot` gave, every entry checked."""
     for name in ("episodes", "totals", "lengths", "successes"):
         if len(data[name]) != num_envs:
             raise ValueError(f"{len(data[name])} {name} of {num_envs} environments")
@@ -253,14 +337,24 @@ def _snapshot(data: dict[str, Any], num_envs: int, added: int) -> dict[str, Any]
     data["successes"] = [None if value is None else float(value) for value in data["successes"]]
     for total, decisions, success in data["ended"]:
         if type(total) is not float or type(decisions) is not int or not isinstance(success, float | None):
-            raise ValueError("an episode that ended is no episode")
+            raise ValueError("an episode that ended is not an episode")
     return data
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 62:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
+
+
+def _file_name(name: Any) -> str:
+    if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a plain file name")
+    return name
+
+
+def _checksum(entry: Any) -> Checksum:
+    return Checksum(_count(entry["size"]), str(entry["sha256"]))
 
 
 def _paths(tree: Any) -> dict[str, Any]:

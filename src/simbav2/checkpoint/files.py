@@ -1,11 +1,12 @@
-"""Files that a reader never sees half written, and that are never trusted when read.
+"""Files that are written all or nothing, and never trusted when read.
 
-Writing: beside and renamed, with the data on the disk before the name is (power may fail at any moment). Reading:
-sizes are compared before anything is allocated, and every kind of damage is one `CheckpointError`.
+Writing: under a temporary name, synced to the disk, then renamed (power may fail at any moment). Reading: sizes
+are compared before anything is allocated, and every kind of damage is one `CheckpointError`.
 """
 
 from __future__ import annotations
 
+import csv
 import errno
 import hashlib
 import json
@@ -40,8 +41,8 @@ _NAMES: dict[Any, str] = {np.dtype(kind): name for name, kind in _KINDS.items()}
 Arrays = dict[str, NDArray[Any]]
 
 
-class Sum(NamedTuple):
-    """What tells a whole file from a damaged one."""
+class Checksum(NamedTuple):
+    """What a file must be to count as undamaged."""
 
     size: int
     sha256: str
@@ -79,36 +80,36 @@ def versions() -> dict[str, str]:
 # Writing. -------------------------------------------------------------------------------------------------
 
 
-def write(path: Path, parts: Iterable[bytes | memoryview]) -> Sum:
+def write(path: Path, parts: Iterable[bytes | memoryview]) -> Checksum:
     """`parts` one after the other, durable under its name or not there at all."""
-    beside = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     digest, size = hashlib.sha256(), 0
     try:
-        with open(beside, "wb") as file:
+        with open(temporary, "wb") as file:
             for part in parts:
                 file.write(part)
                 digest.update(part)
                 size += len(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except OSError as error:
         error.filename = str(path)  # a full disk does not say where it was met
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
-    return Sum(size, digest.hexdigest())
+    return Checksum(size, digest.hexdigest())
 
 
-def write_text(path: Path, text: str) -> Sum:
+def write_text(path: Path, text: str) -> Checksum:
     return write(path, [text.encode()])
 
 
-def write_json(path: Path, data: Any) -> Sum:
+def write_json(path: Path, data: Any) -> Checksum:
     return write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
-def write_arrays(path: Path, arrays: Arrays) -> Sum:
+def write_arrays(path: Path, arrays: Arrays) -> Checksum:
     """A safetensors file. Written here and not by its library, which needs a copy of all in memory, does not wait
     for the disk, and reports a full one without its error number."""
     header: dict[str, Any] = {}
@@ -172,11 +173,11 @@ def length(path: Path) -> int:
     with damage(path):
         status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode):
-        raise CheckpointError(f"{path} is no plain file")
+        raise CheckpointError(f"{path} is not a plain file")
     return status.st_size
 
 
-def check(path: Path, expected: Sum) -> None:
+def check(path: Path, expected: Checksum) -> None:
     """Refuse a file that is not, to the bit, the one that `expected` was taken from."""
     size = length(path)
     if size != expected.size:
@@ -191,7 +192,7 @@ def check(path: Path, expected: Sum) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     if length(path) > JSON_LIMIT:
-        raise CheckpointError(f"{path} has more than {JSON_LIMIT:,} bytes; that is no file of ours")
+        raise CheckpointError(f"{path} has more than {JSON_LIMIT:,} bytes; not a simbav2 file")
     with damage(path):
         data = json.loads(path.read_bytes(), parse_constant=_refuse, parse_float=_finite)
         if not isinstance(data, dict):
@@ -199,18 +200,43 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def summed_up(run: Path, until: int) -> bool:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    with damage(path):
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def read_table(path: Path) -> dict[str, NDArray[np.float64]]:
+    """The columns of a CSV file of numbers; an empty cell is NaN."""
+    with damage(path):
+        text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]  # a last line without its end is still being written
+    header, *rows = list(csv.reader(whole.splitlines())) or [[]]
+    if not header:
+        raise CheckpointError(f"{path} is empty; expected a header line")
+    numbers = np.empty((len(rows), len(header)))
+    for line, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise CheckpointError(f"{path}, line {line}: {len(row)} cells; expected {len(header)}")
+        for index, cell in enumerate(row):
+            try:
+                numbers[line - 2, index] = float(cell) if cell else np.nan
+            except ValueError as error:
+                raise CheckpointError(f"{path}, line {line}: {cell!r} is not a number") from error
+    return dict(zip(header, numbers.T, strict=True))
+
+
+def is_finished(run: Path, until: int) -> bool:
     """Whether a run got to `until` simulator steps and to its summary."""
     return (run / "summary.json").exists() and read_json(run / "summary.json").get("env_steps", 0) >= until
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text} is not a finite number")
     return value
 
 

@@ -1,6 +1,6 @@
-"""One process at a time works on a run.
+"""One process at a time works on a run: a file lock of the kernel, which ends with the process, even a killed one.
 
-The lock is the kernel's and ends with the process, even a killed one; the file only names the holder.
+The file itself only names the holder.
 """
 
 from __future__ import annotations

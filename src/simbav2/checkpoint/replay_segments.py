@@ -1,8 +1,8 @@
 """The replay on disk: files of consecutive steps, each written once.
 
-A checkpoint adds one file with the steps since the last, and lists those it needs; files whose steps the ring has
-overwritten are needed no more. The newest step is not among them: until the next one is taken it may be `cut`, so
-the checkpoint itself holds it.
+A checkpoint adds one file with the steps since the last, and lists those it needs, which are not those whose steps
+the ring has overwritten. The newest step is in the checkpoint itself: until the next one is taken it may still
+become the last of its episode (`Replay.truncate_episode`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simbav2.checkpoint.files import Spec, Sum, array_names, damage, read_arrays, write_arrays
+from simbav2.checkpoint.files import Arrays, Checksum, Spec, array_names, damage, read_arrays, write_arrays
 from simbav2.errors import CheckpointError
 from simbav2.replay import Replay
 
@@ -23,11 +23,15 @@ class Segment(NamedTuple):
 
     first: int
     last: int
-    sum: Sum
+    checksum: Checksum
 
     @property
     def name(self) -> str:
-        return f"{self.first:012}-{self.last:012}.safetensors"
+        return segment_name(self.first, self.last)
+
+
+def segment_name(first: int, last: int) -> str:
+    return f"{first:012}-{last:012}.safetensors"
 
 
 def extend(replay: Replay, segments: Sequence[Segment], folder: Path) -> tuple[Segment, ...]:
@@ -36,10 +40,8 @@ def extend(replay: Replay, segments: Sequence[Segment], folder: Path) -> tuple[S
     first = needed[-1].last if needed else replay.oldest
     if first < replay.sealed:
         folder.mkdir(exist_ok=True)
-        segment = Segment(first, replay.sealed, Sum(0, ""))
-        needed.append(
-            segment._replace(sum=write_arrays(folder / segment.name, replay.export_rows(first, replay.sealed)))
-        )
+        path = folder / segment_name(first, replay.sealed)
+        needed.append(Segment(first, replay.sealed, write_arrays(path, replay.export_rows(first, replay.sealed))))
     return tuple(needed)
 
 
@@ -51,38 +53,30 @@ def restore(replay: Replay, added: int, segments: Sequence[Segment], folder: Pat
     if first > replay.oldest or ends[-1] != replay.sealed or ends[:-1] != [segment.first for segment in segments]:
         raise CheckpointError(f"{newest.parent} is damaged: its replay files do not hold the steps it needs")
     for segment in segments:
-        read_part(replay, segment.first, segment.last, folder / segment.name)
-    read_newest(replay, newest)
+        _read(replay, segment.first, segment.last, folder / segment.name)
+    head = _read(replay, replay.sealed, replay.added, newest, head=Spec(replay.head.shape, np.float32))["head"]
+    replay.head[:] = head
 
 
-def write_newest(replay: Replay, path: Path) -> Sum:
+def write_newest(replay: Replay, path: Path) -> Checksum:
     """The newest step, and the observations that will be acted on next."""
     return write_arrays(path, {**replay.export_rows(replay.sealed, replay.added), "head": replay.head})
 
 
-def read_newest(replay: Replay, path: Path) -> None:
-    steps = replay.added - replay.sealed  # none before the first decision
-    arrays = read_arrays(path, {**_specs(replay, steps, path), "head": Spec(replay.head.shape, np.float32)})
-    with damage(path):
-        replay.import_rows(replay.sealed, arrays)
-    replay.head[:] = arrays["head"]
-
-
-def read_part(replay: Replay, first: int, last: int, path: Path) -> None:
-    arrays = read_arrays(path, _specs(replay, last - first, path))
-    with damage(path):
-        replay.import_rows(first, arrays)
-
-
-def _specs(replay: Replay, steps: int, path: Path) -> dict[str, Spec]:
-    optional = {"dropped": Spec((None,), np.int64)} if "dropped" in array_names(path) else {}
-    rows, size = steps * replay.num_envs, replay.observation.shape[1]
-    return {
+def _read(replay: Replay, first: int, last: int, path: Path, **more: Spec) -> Arrays:
+    """Put the steps [first, last) of a file into `replay`; returns all of its arrays."""
+    rows, size = (last - first) * replay.num_envs, replay.observation.shape[1]
+    expected = {
         "observation": Spec((rows, size), np.float32),
         "action": Spec((rows, replay.action.shape[1]), np.float32),
         "reward": Spec((rows,), np.float32),
         "terminated": Spec((rows,), np.bool_),
         "ended": Spec((None,), np.int64),
         "final_observation": Spec((None, size), np.float32),
-        **optional,
     }
+    if "dropped" in array_names(path):
+        expected["dropped"] = Spec((None,), np.int64)
+    arrays = read_arrays(path, expected | more)
+    with damage(path):
+        replay.import_rows(first, arrays)
+    return arrays

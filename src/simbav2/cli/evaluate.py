@@ -34,10 +34,10 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError(f"--episodes is {options.episodes}; expected at least 1")
     agent = Agent.load(options.folder)
     if options.video:
-        from simbav2.training.video import film
+        from simbav2.training.video import record_video
 
-        film(agent, options.video, options.episodes, options.seed)
-    with agent.make_evaluation_envs(options.seed) as envs:
+        record_video(agent, options.video, options.episodes, options.seed)
+    with agent.trainer.make_evaluation_envs(options.seed) as envs:
         episodes = evaluate(agent, envs, options.episodes)
     total, success = mean_total(episodes), mean_success(episodes)
     warnings = diagnose(agent, episodes, read_metrics(options.folder))

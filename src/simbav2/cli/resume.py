@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from simbav2.cli.parser import AddCommand
-from simbav2.cli.runs import add_track_option, conclude
+from simbav2.cli.runs import add_track_option, conclude, has_report
 
 
 def add(command: AddCommand) -> None:
@@ -20,5 +20,6 @@ def _run(options: argparse.Namespace) -> int:
     from simbav2.training import run
     from simbav2.training.trackers import trackers
 
-    callbacks = trackers(options.track)
-    return conclude(options.folder, run.resume(options.folder, options.stop_after, callbacks=callbacks))
+    folder, stop_after, callbacks = options.folder, options.stop_after, trackers(options.track)
+    summary = None if has_report(folder) else run.finished(folder, stop_after)
+    return conclude(folder, summary or run.resume(folder, stop_after, callbacks=callbacks))

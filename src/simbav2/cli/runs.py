@@ -151,9 +151,10 @@ def conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     if summary is None:
         print(f"stopped and saved; go on with: simbav2 resume {folder}")
         return STOPPED
-    from simbav2.training.console import measures_table
+    from simbav2.training.console import diagnostics_table
 
-    for line in measures_table(summary.get("measures", {})):
+    write_missing_report(folder)
+    for line in diagnostics_table(summary.get("measures", {})):
         print(line)
     result = f"return {summary['final_return']:.1f}"
     if summary["final_success"] is not None:
@@ -161,3 +162,19 @@ def conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     print(f"{printable(summary['task'])}: {result} after {summary['env_steps']:,} steps")
     print(f"report: {folder / 'report' / 'index.html'}")
     return 0
+
+
+def has_report(folder: Path) -> bool:
+    """Whether there is a report that is not older than the run's result."""
+    page, summary = folder / "report" / "index.html", folder / "summary.json"
+    return page.exists() and summary.exists() and page.stat().st_mtime >= summary.stat().st_mtime
+
+
+def write_missing_report(folder: Path) -> None:
+    from simbav2.experiments.report.report import write_report
+    from simbav2.experiments.report.runs import read_run
+    from simbav2.training.run import exclusive
+
+    with exclusive(folder):
+        if not has_report(folder):
+            write_report([read_run(folder)], folder / "report")

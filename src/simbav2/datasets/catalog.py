@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from simbav2 import cache
+from simbav2 import runtime
 from simbav2.envs.d4rl import ROBOTS, Robot
 from simbav2.envs.tasks import Task
 from simbav2.errors import InputError, nearest
@@ -32,7 +32,7 @@ class Dataset:
     @property
     def path(self) -> Path:
         """Where its file is kept."""
-        return cache.folder("d4rl") / self.file
+        return runtime.cache_folder("d4rl") / self.file
 
 
 # fmt: off

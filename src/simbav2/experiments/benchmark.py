@@ -37,7 +37,7 @@ from simbav2.replay import Replay
 from simbav2.training.console import Display, Status
 from simbav2.training.evaluate import evaluate
 from simbav2.training.logger import RunLogger
-from simbav2.training.trainer import Loop
+from simbav2.training.trainer import Trainer
 from simbav2.types import Array, Normalizer, Transition
 
 TASK = next(task for task in tasks() if task.id == "dmc/cheetah-run")
@@ -220,41 +220,42 @@ class Stopwatch:
         setattr(thing, method, timed)
 
 
-def trained_a_little(width: int) -> tuple[Agent, Loop]:
+def trained_a_little(width: int) -> tuple[Agent, Trainer]:
     """An agent of the preset `simbav2` past its warm-up, with everything compiled."""
     settings: dict[str, Any] = {"critic.width": width, "warmup_decisions": 300}
     agent = Agent(TASK.id, preset="simbav2", **settings)
-    loop = Loop(agent)
+    trainer = agent.trainer
+    trainer.begin()
     for _ in range(303):
-        loop.step()
-    return agent, loop
+        trainer.step()
+    return agent, trainer
 
 
-def split(agent: Agent, loop: Loop, decisions: int, turns: int = 5) -> LoopSplit:
+def split(agent: Agent, trainer: Trainer, decisions: int, turns: int = 5) -> LoopSplit:
     """Where the time of a decision goes, with a row of the log every `log_every` simulator steps; the median turn.
 
     Every part is waited for, so nothing hides behind the updates that would run beside it.
     """
     watch = Stopwatch()
-    watch.watch(agent, "explore", "act")
-    watch.watch(agent.envs, "step", "env")
-    watch.watch(agent.replay, "add", "replay")
-    watch.watch(agent.replay, "sample", "replay")
+    watch.watch(trainer, "explore", "act")
+    watch.watch(trainer.envs, "step", "env")
+    watch.watch(trainer.replay, "add", "replay")
+    watch.watch(trainer.replay, "sample", "replay")
     watch.watch(agent.learner, "learn", "update", done=True)
-    watch.watch(loop, "step", "whole")
+    watch.watch(trainer, "step", "whole")
     steps = decisions // turns
     found: dict[str, list[float]] = defaultdict(list)
     wait(agent.state)
     for _ in range(turns):
         watch.spent.clear()
         for _ in range(steps):
-            loop.step()
+            trainer.step()
         for name, spent in watch.spent.items():
             found[name].append(spent / steps)
         found["other"].append(2 * found["whole"][-1] - sum(watch.spent.values()) / steps)
     each = {name: statistics.median(values) for name, values in found.items()}
     assert agent.config.action_repeat is not None
-    logging = _logging_ms(agent, loop) / (agent.config.schedule.log_every / agent.config.action_repeat)
+    logging = _logging_ms(trainer) / (agent.config.schedule.log_every / agent.config.action_repeat)
     return LoopSplit(
         task=TASK.id,
         width=agent.config.critic.width,
@@ -266,21 +267,22 @@ def split(agent: Agent, loop: Loop, decisions: int, turns: int = 5) -> LoopSplit
     )
 
 
-def _logging_ms(agent: Agent, loop: Loop) -> float:
+def _logging_ms(trainer: Trainer) -> float:
     with tempfile.TemporaryDirectory() as folder:
         display = Display(Status("", "", 0, 1), Console(quiet=True))
-        recorder = RunLogger(Path(folder), agent, display, CheckpointRotation(Path(folder), agent.config.schedule))
-        recorder.create(None)
-        return _median_ms(lambda: recorder.progress([], loop.metrics), 5)
+        rotation = CheckpointRotation(Path(folder), trainer.config.schedule)
+        logger = RunLogger(Path(folder), trainer, display, rotation)
+        logger.create(None)
+        return _median_ms(logger.write_progress, 5)
 
 
-def act_ms(agent: Agent, loop: Loop) -> float:
-    return _median_ms(lambda: agent.act(loop.observation, noise=1.0), 200)
+def act_ms(agent: Agent, trainer: Trainer) -> float:
+    return _median_ms(lambda: agent.act(trainer.replay.head, noise=1.0), 200)
 
 
 def evaluation_ms(agent: Agent) -> float:
     """One decision of an evaluation."""
-    with agent.make_evaluation_envs() as envs:
+    with agent.trainer.make_evaluation_envs() as envs:
         start = time.perf_counter()
         (episode,) = evaluate(agent, envs, 1)
         return 1000 * (time.perf_counter() - start) / episode.length
@@ -346,12 +348,12 @@ def run(plan: Plan = FULL) -> dict[str, Any]:
         peak, rows = updates(plan.cases, plan.rounds)
         loops, acts, evaluations = [], [], []
         for width, decisions in plan.loops.items():
-            agent, loop = trained_a_little(width)
+            agent, trainer = trained_a_little(width)
             wait(agent.state)
-            acts.append(act_ms(agent, loop))
+            acts.append(act_ms(agent, trainer))
             evaluations.append(evaluation_ms(agent))
-            loops.append(split(agent, loop, decisions))
-            agent.envs.close()
+            loops.append(split(agent, trainer, decisions))
+            trainer.envs.close()
     return {
         "matmul_gflops": peak,
         "update": [asdict(row) for row in rows],

@@ -120,7 +120,7 @@ def _bounds(agent: Agent) -> UnitActions:
     if agent.known_spaces is not None and agent.task.suite == CUSTOM:
         return agent.known_spaces.actions
     try:
-        return agent.envs.actions
+        return agent.trainer.envs.actions
     except InputError as error:
         raise InputError(
             f"{error}. Its action bounds are needed: export with --unit-actions (unit_actions=True) to leave "

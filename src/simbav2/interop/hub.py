@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simbav2.checkpoint import checkpoint, manifest, rotation
+from simbav2.checkpoint import checkpoint, rotation
 from simbav2.checkpoint.files import length
 from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.interop.card import CARD, CURVE, write_card
 
 RECORDS = ("config.json", "summary.json", "evaluations.csv", "progress.csv", "metrics.jsonl", "warnings.jsonl")
-SAVED = (*checkpoint.AGENT, checkpoint.NEWEST, manifest.NAME)
+SAVED = (*checkpoint.AGENT, checkpoint.NEWEST, checkpoint.MANIFEST)
 IGNORED = ".gitattributes"  # the hub's own
 LIMIT = 4 << 30  # bytes of all files together; ten times the largest networks of the paper
 _KNOWN = re.compile(
@@ -85,7 +85,7 @@ def pull(hub: Any, repo: str, out: Path) -> Pulled:
             (policy / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(fetched / name, policy / name)
         try:
-            manifest.verify(_saved_in(policy), checkpoint.AGENT)
+            checkpoint.verify(_saved_in(policy), checkpoint.AGENT)
         except InputError as error:
             raise CheckpointError(f"{repo} holds no whole policy: {error}") from error
         if out.exists():
@@ -97,9 +97,10 @@ def pull(hub: Any, repo: str, out: Path) -> Pulled:
 def _to_push(folder: Path) -> dict[str, Path]:
     """What belongs to a policy, by its name in the repository."""
     saved = _saved_in(folder)
-    listed = manifest.verify(saved, checkpoint.AGENT)
+    listed = checkpoint.verify(saved, checkpoint.AGENT)
     files = {
-        (saved / name).relative_to(folder).as_posix(): saved / name for name in (*listed.files, manifest.NAME)
+        (saved / name).relative_to(folder).as_posix(): saved / name
+        for name in (*listed.files, checkpoint.MANIFEST)
     }
     files |= {name: folder / name for name in RECORDS if (folder / name).exists()}
     for name in files:
@@ -112,7 +113,7 @@ def _saved_in(folder: Path) -> Path:
     """Where the agent itself is: the newest whole checkpoint of a run, or the folder."""
     if rotation.checkpoints(folder):
         return rotation.newest_whole(folder)
-    if not (folder / manifest.NAME).exists():
+    if not (folder / checkpoint.MANIFEST).exists():
         raise InputError(f"{folder} holds no saved agent; expected a run or a folder written by `agent.save`")
     return folder
 

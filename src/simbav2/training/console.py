@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -59,24 +58,21 @@ def sparkline(values: list[float], width: int = 40) -> str:
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
-def measures_table(measures: Mapping[str, float]) -> list[str]:
+def diagnostics_table(diagnostics: Mapping[str, float]) -> list[str]:
     """The norms of every network's two groups of layers, a line each; nothing where none were taken."""
     columns = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
     groups = [f"{network}/{group}" for network in ("actor", "critic") for group in ("encoder", "predictor")]
     rows = [
-        f"{group.replace('/', ' '):<18}" + "".join(f"{measures[f'{group}/{name}']:>12.3g}" for name in columns)
+        f"{group.replace('/', ' '):<18}" + "".join(f"{diagnostics[f'{group}/{name}']:>12.3g}" for name in columns)
         for group in groups
-        if f"{group}/{columns[0]}" in measures
+        if f"{group}/{columns[0]}" in diagnostics
     ]
-    return (
-        [f"{'norms':<18}{'features':>12}{'parameters':>12}{'gradients':>12}{'g/parameter':>12}", *rows]
-        if rows
-        else []
-    )
+    head = f"{'norms':<18}{'features':>12}{'parameters':>12}{'gradients':>12}{'g/parameter':>12}"
+    return [head, *rows] if rows else []
 
 
 class Display:
-    """Shows a `Status`; a context manager, so that the terminal is given back whatever happens."""
+    """Shows a `Status`; a context manager, so that the terminal is always restored."""
 
     def __init__(self, status: Status, console: Console | None = None) -> None:
         self.status = status
@@ -92,9 +88,7 @@ class Display:
             self.console.print(opening, highlight=False, soft_wrap=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.console.is_terminal:
             self._live.stop()
 
@@ -128,18 +122,16 @@ class Display:
             f"{clock(status.seconds_left)} left",
         )
         facts = Table.grid(padding=(0, 3))
-        facts.add_column(style="dim")
-        facts.add_column(min_width=12)
-        facts.add_column(style="dim")
-        facts.add_column(min_width=12)
+        for _ in range(2):
+            facts.add_column(style="dim")
+            facts.add_column(min_width=12)
         latest = status.evaluations[-1][1] if status.evaluations else None
         best = max((value for _, value in status.evaluations), default=None)
         success = "–" if status.success is None else f"{status.success:.0%}"
         facts.add_row("return", Text(number(latest), style="bold green"), "best", number(best))
         facts.add_row("in training", number(status.training_return), "success", success)
-        facts.add_row(
-            "updates/s", number(status.updates_per_second), "steps/s", number(status.env_steps_per_second)
-        )
+        rates = number(status.updates_per_second), number(status.env_steps_per_second)
+        facts.add_row("updates/s", rates[0], "steps/s", rates[1])
         rows: list[Table | Text] = [Text(status.about, style="dim"), Text(), bar, Text(), facts]
         if len(status.evaluations) > 1:
             rows += [Text(), Text(sparkline([value for _, value in status.evaluations]), style="green")]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simbav2.actor_critic import ActorCritic
 from simbav2.envs.vector import Envs, Step
-
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
 
 
 class Episode(NamedTuple):
@@ -49,7 +47,7 @@ class Evaluation(NamedTuple):
 
 
 class EpisodeCounter:
-    """Adds up the episode under way in every environment."""
+    """Adds up the current episode of every environment."""
 
     def __init__(self, num_envs: int) -> None:
         self.totals = np.zeros(num_envs)
@@ -72,7 +70,7 @@ class EpisodeCounter:
         return ended
 
 
-def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) -> list[EvaluationEpisode]:
+def evaluate(agent: ActorCritic, envs: Envs, episodes: int, first_episode: int = 0) -> list[EvaluationEpisode]:
     """Play `episodes` with the deterministic action, numbered from `first_episode` on.
 
     Each environment plays a fixed share, so that short episodes are not counted more often than long ones. An
@@ -97,12 +95,12 @@ def evaluate(agent: Agent, envs: Envs, episodes: int, first_episode: int = 0) ->
             played[env].append(EvaluationEpisode(*episode, *outcome))
             discounted[env], weight[env] = 0.0, 1.0
         if ended:
-            begun = [env for env, _ in ended]
-            expected[begun] = _expected(agent, observation)[begun]
+            started = [env for env, _ in ended]
+            expected[started] = _expected(agent, observation)[started]
     return [episode for done, share in zip(played, shares, strict=True) for episode in done[:share]]
 
 
-def _expected(agent: Agent, observation: NDArray) -> NDArray:
+def _expected(agent: ActorCritic, observation: NDArray) -> NDArray:
     """The smallest critic's value of the deterministic action [N], in the units of the reward."""
     q = agent.values(observation, agent.act(observation, noise=0.0))
     return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)

@@ -1,26 +1,35 @@
-"""The training doctor: signs of trouble in a run's measures, said in plain words, each with what to try.
+"""Warnings about a run's metrics, each with what to try, and the end of a run on NaN or Inf.
 
-A sign is a number of `metrics.jsonl`. A symptom is told when it first appears, and no more after that.
+A warning is given when it first applies, and not again.
 """
 
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
-    from simbav2.training.evaluate import EvaluationEpisode
+import jax
+import jax.numpy as jnp
+import numpy as np
 
-Signs = Mapping[str, float]
+from simbav2.actor_critic import ActorCritic
+from simbav2.checkpoint import checkpoint
+from simbav2.errors import Diverged
+from simbav2.training.evaluate import EvaluationEpisode
+from simbav2.training.trainer import Trainer
+
+Metrics = Mapping[str, float]
+Check = Callable[[Metrics, Sequence[Metrics]], str | None]  # metrics now and before -> what is wrong, if anything
 
 CLIPPED_MASS = 0.05  # of the target's probability
 ENTROPY_DEFICIT = 1.0  # nats below the target, per action dimension
 STILL_OBSERVATIONS = 0.5  # of the entries; a third of Humanoid-v4's are constant, and no harm
 EXPLOSION = 100.0  # times the median so far
-HISTORY = 5  # measures that make a habit
+HISTORY = 5  # values before a metric is judged
 OVERESTIMATE = 0.5  # of the largest return seen
 DEAD_UNITS = 0.8
 COLUMN_ERROR = 1e-3
@@ -32,46 +41,34 @@ class Warning(NamedTuple):
     remedy: str
 
 
-class Symptom(NamedTuple):
+class HealthCheck(NamedTuple):
     name: str
-    see: Callable[[Signs, Sequence[Signs]], str | None]  # signs now and before -> what is wrong, if it is
+    check: Check
     remedy: str
 
 
-def _past(name: str, before: Sequence[Signs]) -> list[float]:
-    return [signs[name] for signs in before if name in signs]
+def _past(name: str, before: Sequence[Metrics]) -> list[float]:
+    return [metrics[name] for metrics in before if name in metrics]
 
 
-def _lately(name: str, now: Signs, before: Sequence[Signs]) -> float:
-    """The least of the last few values: fresh networks show much that is gone a moment later."""
-    recent = [*_past(name, before), now.get(name, 0.0)][-HISTORY:]
-    return min(recent) if len(recent) == HISTORY else 0.0
+def _above(name: str, limit: float, text: str) -> Check:
+    """All of the last few values are above `limit`: new networks show much that soon disappears."""
+
+    def check(now: Metrics, before: Sequence[Metrics]) -> str | None:
+        recent = [*_past(name, before), now.get(name, 0.0)][-HISTORY:]
+        return text.format(min(recent)) if len(recent) == HISTORY and min(recent) > limit else None
+
+    return check
 
 
-def _support_saturated(now: Signs, before: Sequence[Signs]) -> str | None:
-    share = _lately("clipped_mass", now, before)
-    if share > CLIPPED_MASS:
-        return f"{share:.0%} of the target's mass lies beyond the ends of the value's support and is clipped"
-    return None
-
-
-def _entropy_collapsed(now: Signs, before: Sequence[Signs]) -> str | None:
-    deficit = _lately("entropy_deficit", now, before)
-    if deficit > ENTROPY_DEFICIT:
-        return f"the policy's entropy stays {deficit:.1f} nats per action dimension below what it seeks"
-    return None
-
-
-def _statistics_still(now: Signs, before: Sequence[Signs]) -> str | None:
+def _statistics_still(now: Metrics, before: Sequence[Metrics]) -> str | None:
     if now.get("largest_return", 1.0) == 0.0:
         return "every reward so far was zero: there is nothing to learn from yet"
     share = now.get("still_observations", 0.0)
-    if share > STILL_OBSERVATIONS:
-        return f"{share:.0%} of the observation's entries have never changed"
-    return None
+    return f"{share:.0%} of the observation's entries have never changed" if share > STILL_OBSERVATIONS else None
 
 
-def _gradient_exploding(now: Signs, before: Sequence[Signs]) -> str | None:
+def _gradient_exploding(now: Metrics, before: Sequence[Metrics]) -> str | None:
     for name in ("critic/encoder/gradient_norm", "critic/predictor/gradient_norm", "actor/encoder/gradient_norm"):
         past = _past(name, before)
         if name not in now or len(past) < HISTORY:
@@ -82,7 +79,7 @@ def _gradient_exploding(now: Signs, before: Sequence[Signs]) -> str | None:
     return None
 
 
-def _return_below_q(now: Signs, before: Sequence[Signs]) -> str | None:
+def _return_below_q(now: Metrics, before: Sequence[Metrics]) -> str | None:
     if "evaluation/q" not in now:
         return None
     q, seen = now["evaluation/q"], now["evaluation/discounted_return"]
@@ -91,22 +88,20 @@ def _return_below_q(now: Signs, before: Sequence[Signs]) -> str | None:
     return None
 
 
-def _units_dead(now: Signs, before: Sequence[Signs]) -> str | None:
+def _units_dead(now: Metrics, before: Sequence[Metrics]) -> str | None:
     for name in ("actor", "critic"):
-        share = _lately(f"{name}/dead_units", now, before)
-        if share > DEAD_UNITS:
-            return f"{share:.0%} of the {name}'s relu units are silent for a whole batch"
+        text = f"{{:.0%}} of the {name}'s relu units are silent for a whole batch"
+        if (found := _above(f"{name}/dead_units", DEAD_UNITS, text)(now, before)) is not None:
+            return found
     return None
 
 
-def _columns_off(now: Signs, before: Sequence[Signs]) -> str | None:
+def _columns_off(now: Metrics, before: Sequence[Metrics]) -> str | None:
     error = now.get("column_error", 0.0)
-    if error > COLUMN_ERROR:
-        return f"a weight vector is {error:.2g} away from the unit sphere"
-    return None
+    return f"a weight vector is {error:.2g} away from the unit sphere" if error > COLUMN_ERROR else None
 
 
-def _steps_dropped(now: Signs, before: Sequence[Signs]) -> str | None:
+def _steps_dropped(now: Metrics, before: Sequence[Metrics]) -> str | None:
     steps, episodes = now.get("dropped_steps", 0), now.get("evaluation/dropped_episodes", 0)
     if steps:
         return f"failed environment steps dropped so far: {steps:.0f}; their episodes were cut there"
@@ -115,89 +110,92 @@ def _steps_dropped(now: Signs, before: Sequence[Signs]) -> str | None:
     return None
 
 
-SYMPTOMS = (
-    Symptom(
+CHECKS = (
+    HealthCheck(
         "support saturated",
-        _support_saturated,
+        _above(
+            *("clipped_mass", CLIPPED_MASS),
+            "{:.0%} of the target's mass lies beyond the ends of the value's support and is clipped",
+        ),
         "scale rewards so that returns fit (--rewards RewardScaling --rewards.bound 5), "
         "or widen the support (--value.low, --value.high)",
     ),
-    Symptom(
+    HealthCheck(
         "entropy collapsed",
-        _entropy_collapsed,
+        _above(
+            *("entropy_deficit", ENTROPY_DEFICIT),
+            "the policy's entropy stays {:.1f} nats per action dimension below its target",
+        ),
         "start with a higher temperature (--policy.initial-temperature 0.1), ask for more entropy "
         "(--policy.target-entropy), or check that the reward depends on the action",
     ),
-    Symptom(
+    HealthCheck(
         "statistics not moving",
         _statistics_still,
-        "check that the environment's observations and rewards are alive (`simbav2 evaluate --video` films it); "
+        "check that the environment's observations and rewards are alive (`simbav2 evaluate --video` shows it); "
         "with sparse rewards, lengthen the warm-up (--warmup-decisions)",
     ),
-    Symptom(
+    HealthCheck(
         "gradient exploding",
         _gradient_exploding,
         "lower the learning rate (--learning-rate.initial or --learning-rate.rate), "
         "and look for outliers in the reward",
     ),
-    Symptom(
+    HealthCheck(
         "return far below Q",
         _return_below_q,
         "take the smaller of two critics (--critic.num_critics 2), or fewer updates (--updates-per-decision)",
     ),
-    Symptom(
+    HealthCheck(
         "units dead",
         _units_dead,
-        "lower the learning rate, or start the networks anew now and then (--reset-every 500000)",
+        "lower the learning rate, or reset the networks at intervals (--reset-every 500000)",
     ),
-    Symptom(
+    HealthCheck(
         "steps dropped",
         _steps_dropped,
-        "the log names task, seed, episode and step of the first ones; a smaller simulator time step or smaller "
+        "the log names task, seed, episode and step of the first; a smaller simulator time step or smaller "
         "actions keep a simulation stable; --drop-bad-steps never stops at the first",
     ),
-    Symptom("columns off the sphere", _columns_off, "this is a defect of the program: please report it"),
+    HealthCheck("columns off the sphere", _columns_off, "this is a defect of the program: please report it"),
 )
 
 
 class HealthMonitor:
-    """Sees the signs of a run as they come and tells what is new among its symptoms."""
+    """Takes in the metrics of a run as they come and gives the warnings that are new."""
 
     def __init__(self) -> None:
-        self.now: dict[str, float] = {}  # the latest of every sign
-        self.present: list[Warning] = []  # the symptoms of now
-        self._before: list[Signs] = []
-        self._told: set[str] = set()
+        self.latest: dict[str, float] = {}  # of every metric
+        self.warnings: list[Warning] = []  # that apply now
+        self._before: list[Metrics] = []
+        self._given: set[str] = set()
 
-    def see(self, signs: Signs) -> list[Warning]:
-        """Take in what has been measured; returns what was not told before."""
-        self.now |= signs
-        self.present = [
-            Warning(symptom.name, text, symptom.remedy)
-            for symptom in SYMPTOMS
-            if (text := symptom.see(self.now, self._before)) is not None
+    def check(self, metrics: Metrics) -> list[Warning]:
+        self.latest |= metrics
+        self.warnings = [
+            Warning(each.name, text, each.remedy)
+            for each in CHECKS
+            if (text := each.check(self.latest, self._before)) is not None
         ]
-        self._before.append(signs)
-        new = [warning for warning in self.present if warning.name not in self._told]
-        self._told |= {warning.name for warning in new}
+        self._before.append(metrics)
+        new = [warning for warning in self.warnings if warning.name not in self._given]
+        self._given |= {warning.name for warning in new}
         return new
 
 
-def signs_of_training(agent: Agent, metrics: Mapping[str, Any] | None, dropped_steps: int = 0) -> dict[str, float]:
-    """A line of `metrics.jsonl`: the learner's metrics, and what they and the statistics tell.
-
-    `dropped_steps` are those of the whole run.
-    """
-    values = {name: float(value) for name, value in (metrics or {}).items()}
+def training_metrics(trainer: Trainer, diagnostics: Mapping[str, Any] | None = None) -> dict[str, float]:
+    """A line of `metrics.jsonl`: the learner's latest metrics, `diagnostics`, and what the statistics show."""
+    agent = trainer.agent
+    values = {name: float(value) for name, value in ((trainer.metrics or {}) | dict(diagnostics or {})).items()}
     if agent.config.reset_every:
-        values["resets"] = agent.resets
-    if dropped_steps:
-        values["dropped_steps"] = dropped_steps
-    return values | signs_of_entropy(agent, values) | signs_of_statistics(agent)
+        values["resets"] = trainer.resets
+    if trainer.dropped_steps:
+        values["dropped_steps"] = trainer.dropped_steps
+    return values | entropy_metrics(agent, values) | statistics_metrics(agent)
 
 
-def signs_of_statistics(agent: Agent) -> dict[str, float]:
-    """What the running statistics tell of the environment."""
+def statistics_metrics(agent: ActorCritic) -> dict[str, float]:
+    """What the running statistics show of the environment."""
     statistics = agent.statistics
     return {
         "reward_scale": float(agent.normalizer.reward_scale),
@@ -206,16 +204,16 @@ def signs_of_statistics(agent: Agent) -> dict[str, float]:
     }
 
 
-def signs_of_entropy(agent: Agent, metrics: Signs) -> dict[str, float]:
-    """How far the policy is below the entropy it seeks, per action dimension."""
+def entropy_metrics(agent: ActorCritic, metrics: Metrics) -> dict[str, float]:
+    """How far the policy is below its target entropy, per action dimension."""
     temperature = agent.learner.networks.temperature
     if temperature is None or "entropy" not in metrics:
         return {}
     return {"entropy_deficit": (temperature.target_entropy - metrics["entropy"]) / agent.task.action_size}
 
 
-def signs_of_evaluation(episodes: Sequence[EvaluationEpisode]) -> dict[str, float]:
-    """What the critic expected at the start of the episodes, and what came of it; both in the reward's units."""
+def evaluation_metrics(episodes: Sequence[EvaluationEpisode]) -> dict[str, float]:
+    """What the critic expected at the start of the episodes, and what they gave; both in the reward's units."""
     dropped = sum(episode.dropped for episode in episodes)
     return {
         "evaluation/q": sum(episode.q for episode in episodes) / len(episodes),
@@ -224,14 +222,34 @@ def signs_of_evaluation(episodes: Sequence[EvaluationEpisode]) -> dict[str, floa
     }
 
 
-def diagnose(agent: Agent, episodes: Sequence[EvaluationEpisode], history: Sequence[Signs]) -> list[Warning]:
-    """The symptoms of a trained agent: from the signs of its run, and from `episodes` just played."""
-    watch = HealthMonitor()
-    for signs in history:
-        watch.see(signs)
-    watch.see({**signs_of_statistics(agent), **signs_of_evaluation(episodes)})
-    return watch.present
+def diagnose(
+    agent: ActorCritic, episodes: Sequence[EvaluationEpisode], history: Sequence[Metrics]
+) -> list[Warning]:
+    """The warnings about a trained agent: from the metrics of its run, and from `episodes` just played."""
+    monitor = HealthMonitor()
+    for metrics in history:
+        monitor.check(metrics)
+    monitor.check({**statistics_metrics(agent), **evaluation_metrics(episodes)})
+    return monitor.warnings
 
 
 def as_json(warning: Warning, env_step: int) -> dict[str, Any]:
     return {"env_step": env_step, **warning._asdict()}
+
+
+def stop_on_nan(trainer: Trainer, run: Path) -> None:
+    """Stop a run with a non-finite loss or parameter; its state goes to `inspect/`, where no resume looks."""
+    agent = trainer.agent
+    losses = {name: value for name, value in (trainer.metrics or {}).items() if name.endswith("loss")}
+    for path, leaf in jax.tree_util.tree_flatten_with_path((losses, agent.state))[0]:
+        array = np.asarray(leaf)
+        if jnp.issubdtype(array.dtype, jnp.floating) and not np.isfinite(array).all():
+            folder = run / "inspect" / f"{agent.env_steps:012}"
+            shutil.rmtree(folder, ignore_errors=True)
+            checkpoint.save(trainer.checkpoint(episodes=False), folder)
+            name = jax.tree_util.keystr(path[1:], simple=True, separator="/")
+            raise Diverged(
+                f"{agent.config.task}: {name} is not finite after {agent.env_steps:,} steps; saved for inspection "
+                f"in {folder}. A resumed run would stop here again: start a new one with a lower "
+                "learning_rate.initial or another seed, and check the environment's rewards"
+            )

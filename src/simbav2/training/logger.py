@@ -1,176 +1,222 @@
-"""The files of a run: plain formats, a row at a time, so that whatever ends the program loses nothing written."""
+"""What training reports: the files of a run, or the lines that `agent.learn` logs; callbacks and warnings in both.
+
+The files have plain formats and grow by a row at a time, so that whatever ends the program loses nothing written.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import logging
 import statistics
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from simbav2.actor_critic import ActorCritic
 from simbav2.checkpoint import checkpoint
-from simbav2.checkpoint.files import append, damage, sync, versions, write_json, write_text
+from simbav2.checkpoint.files import (
+    append,
+    damage,
+    read_json_lines,
+    read_table,
+    sync,
+    versions,
+    write_json,
+    write_text,
+)
 from simbav2.checkpoint.rotation import CheckpointRotation
+from simbav2.config import Config
 from simbav2.datasets.catalog import normalized
 from simbav2.diagnostics import parameter_counts
-from simbav2.training import divergence, health
-from simbav2.training.callbacks import Callback, Callbacks
-from simbav2.training.console import Display
-from simbav2.training.evaluate import Episode, EvaluationEpisode, mean_success, mean_total
+from simbav2.errors import printable
+from simbav2.training import health
+from simbav2.training.callbacks import Callback
+from simbav2.training.console import Display, clock, number
+from simbav2.training.evaluate import Episode, Evaluation, EvaluationEpisode, mean_success, mean_total
+from simbav2.training.trainer import Logger, Trainer
 
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
-    from simbav2.training.trainer import Loop
-
-PROGRESS = [
-    "env_step",
-    "decisions",
-    "updates",
-    "episodes",
-    "return",
-    "length",
-    "success",
-    "seconds",
-    "updates_per_second",
-]
+log = logging.getLogger("simbav2")
+PROGRESS = "env_step,decisions,updates,episodes,return,length,success,seconds,updates_per_second"
+EVALUATIONS = "env_step,episode,return,length,success"
+ROWS = ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl")
 FAILURE = "failure.json"
-EVALUATIONS = ["env_step", "episode", "return", "length", "success"]
 
 
-class RunLogger:
-    """Writes a run's folder, keeps its display up to date and tells the callbacks."""
+class ProgressLogger(Logger):
+    """Of `agent.learn`: lines to the logger `simbav2`."""
+
+    def __init__(self, trainer: Trainer, until: int, callbacks: Sequence[Callback], visible: bool) -> None:
+        super().__init__(trainer, callbacks)
+        self.until, self.level = until, logging.INFO if visible else logging.DEBUG
+        steps, config = until - self.agent.env_steps, self.agent.config
+        self._log(f"{printable(config.task)}: learning for {steps:,} steps; {plan(config)}")
+
+    def progress(self, last: bool) -> None:
+        metrics = health.training_metrics(self.trainer)  # waits for the updates under way
+        updates, env_steps = self.rates()
+        left = (self.until - self.agent.env_steps) / env_steps if env_steps else None
+        total = number(mean_total(self.trainer.ended))
+        self._log(f"{self._step}  training return {total}  {number(updates)} updates/s  {clock(left)} left")
+        self._metrics(metrics)
+        self.reset_rates()
+
+    def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None:
+        found = Evaluation.of(episodes)
+        success = "" if found.success is None else f"  success {found.success:.0%}"
+        mean, std = number(found.mean_return), number(found.std_return)
+        self._log(f"{self._step}  evaluation return {mean}, std {std} ({len(episodes)} episodes){success}")
+        if self.agent.updates:
+            self._metrics(health.evaluation_metrics(episodes))
+        self.call("on_evaluation", episodes)
+        self.reset_rates()  # the rates are about training
+
+    @property
+    def _step(self) -> str:
+        return f"step {self.agent.env_steps:,}/{self.until:,}"
+
+    def _metrics(self, metrics: dict[str, float]) -> None:
+        self.call("on_metrics", {"env_step": self.agent.env_steps, "updates": self.agent.updates, **metrics})
+
+    def _log(self, text: str) -> None:
+        log.log(self.level, "simbav2: %s", text)
+
+
+@contextmanager
+def visible_logging() -> Iterator[None]:
+    """Lines of level INFO are shown, on stderr where the program has not set up logging."""
+    level, handler = log.level, None if log.hasHandlers() else logging.StreamHandler()
+    if level == logging.NOTSET:
+        log.setLevel(logging.INFO)
+    if handler is not None:
+        log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        if handler is not None:
+            log.removeHandler(handler)
+
+
+def plan(config: Config) -> str:
+    """For how many steps the schedules are made, and when updates start."""
+    text = f"schedules are made for {config.env_steps:,} steps (learning rate {config.learning_rate})"
+    if config.data.source is not None:
+        return text
+    return f"{text}; updates start after {config.warmup_decisions:,} random actions"
+
+
+class RunLogger(Logger):
+    """Writes a run's folder, keeps its display up to date and calls the callbacks."""
 
     def __init__(
         self,
         folder: Path,
-        agent: Agent,
+        trainer: Trainer,
         display: Display,
-        history: CheckpointRotation,
+        rotation: CheckpointRotation,
         callbacks: Sequence[Callback] = (),
     ) -> None:
+        super().__init__(trainer, callbacks)
         self.folder = folder
-        self.agent = agent
-        self.history = history
+        self.rotation = rotation
         self.display = display
-        self.callbacks = Callbacks(callbacks)
         self.episodes = 0
         self.seconds_before = 0.0  # spent by earlier processes of the same run
         self.last_evaluation: Sequence[Episode | EvaluationEpisode] = []
-        self.watch = health.HealthMonitor()
+        self.health = health.HealthMonitor()
         self.warnings: list[dict[str, Any]] = []
         self._began = time.monotonic()
-        self._mark()
 
     def create(self, stop_after: int | None) -> None:
         """The files of a new run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         description = checkpoint.description(self.agent.config, self.agent.task)
         write_json(self.folder / "config.json", {**description, "stop_after": stop_after})
-        write_text(self.folder / "progress.csv", ",".join(PROGRESS) + "\n")
-        write_text(self.folder / "evaluations.csv", ",".join(EVALUATIONS) + "\n")
+        write_text(self.folder / "progress.csv", PROGRESS + "\n")
+        write_text(self.folder / "evaluations.csv", EVALUATIONS + "\n")
         write_text(self.folder / "metrics.jsonl", "")
         write_text(self.folder / "warnings.jsonl", "")
 
     def rewind(self) -> None:
-        """Forget rows written after the checkpoint that the agent was loaded from: they will be written again."""
+        """Remove rows written after the checkpoint that the agent was loaded from: they will be written again."""
         step = self.agent.env_steps
-        for name in ("progress.csv", "evaluations.csv"):
-            with damage(self.folder / name):
-                header, *rows = (self.folder / name).read_text().splitlines(keepends=True)
-                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= step]
-            write_text(self.folder / name, "".join([header, *kept]))
-        for name in ("metrics.jsonl", "warnings.jsonl"):
-            with damage(self.folder / name):
-                lines = (self.folder / name).read_text().splitlines(keepends=True)
-                kept = [line for line in lines if line.endswith("\n") and json.loads(line)["env_step"] <= step]
-            write_text(self.folder / name, "".join(kept))
-        for signs in _lines(self.folder / "metrics.jsonl"):
-            self.watch.see(signs)
-        self.warnings = _lines(self.folder / "warnings.jsonl")
-        with damage(self.folder / "progress.csv"), open(self.folder / "progress.csv", newline="") as file:
-            for row in csv.DictReader(file):
-                self.episodes, self.seconds_before = int(row["episodes"]), float(row["seconds"])
-        with damage(self.folder / "evaluations.csv"), open(self.folder / "evaluations.csv", newline="") as file:
-            by_step: dict[int, list[Episode]] = {}
-            for row in csv.DictReader(file):
-                success = float(row["success"]) if row["success"] else None
-                episode = Episode(float(row["return"]), int(row["length"]), success)
-                by_step.setdefault(int(row["env_step"]), []).append(episode)
-        for at, episodes in by_step.items():
-            self.last_evaluation = episodes
-            self._show_evaluation(at, episodes)
+        for path in (self.folder / name for name in ROWS):
+            with damage(path):
+                rows = path.read_text().splitlines(keepends=True)
+                header = rows[:1] if path.suffix == ".csv" else []
+                kept = [row for row in rows[len(header) :] if row.endswith("\n") and _env_step(row) <= step]
+            write_text(path, "".join([*header, *kept]))
+        for metrics in read_json_lines(self.folder / "metrics.jsonl"):
+            self.health.check(metrics)
+        self.warnings = read_json_lines(self.folder / "warnings.jsonl")
+        with damage(self.folder / "progress.csv"):
+            table = read_table(self.folder / "progress.csv")
+            for episodes, seconds in zip(table["episodes"], table["seconds"], strict=True):
+                self.episodes, self.seconds_before = int(episodes), float(seconds)
+        for step, evaluated in read_evaluations(self.folder).items():
+            self.last_evaluation = evaluated
+            self._show_evaluation(step, evaluated)
 
     @property
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._began
 
-    @property
-    def updates(self) -> int:
-        return self.agent.updates
+    def progress(self, last: bool) -> None:
+        agent, schedule, now = self.agent, self.agent.config.schedule, self.agent.env_steps
+        # Diagnostics come with the first log of every interval, so that a resumed run computes the same.
+        every = schedule.diagnostics_every
+        due = last or now // every > (now - schedule.log_every) // every
+        diagnostics = self.trainer.diagnostics() if due and agent.updates else None
+        health.stop_on_nan(self.trainer, self.folder)
+        self.write_progress(diagnostics)
 
-    def progress(
-        self, episodes: Sequence[Episode], metrics: dict[str, Any] | None, dropped_steps: int = 0
-    ) -> None:
-        """One row about the time since the last: `episodes` that ended, and the learner's latest metrics.
-
-        `dropped_steps` are those of the whole run.
-        """
-        agent, status = self.agent, self.display.status
+    def write_progress(self, diagnostics: dict[str, Any] | None = None) -> None:
+        """One row about the time since the last, and a line with the learner's latest metrics."""
+        agent, status, episodes = self.agent, self.display.status, self.trainer.ended
         # Reading the metrics waits for the updates under way, so that they are counted in the time they took.
-        signs = health.signs_of_training(agent, metrics, dropped_steps)
-        marked, updates, env_steps = self._marked
-        elapsed = time.monotonic() - marked
-        rate = (self.updates - updates) / elapsed
+        metrics = health.training_metrics(self.trainer, diagnostics)
+        status.updates_per_second, status.env_steps_per_second = self.rates()
         self.episodes += len(episodes)
         length = sum(episode.length for episode in episodes) / len(episodes) if episodes else None
         total, success = mean_total(episodes), mean_success(episodes)
-        row = (agent.env_steps, agent.decisions, self.updates, self.episodes, total, length, success)
-        self._append("progress.csv", (*row, round(self.seconds, 3), round(rate, 2)))
-        self._signs(signs)
+        row = (agent.env_steps, agent.decisions, agent.updates, self.episodes, total, length, success)
+        self._append("progress.csv", (*row, round(self.seconds, 3), round(status.updates_per_second, 2)))
+        self._metrics(metrics)
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
-        status.updates_per_second = rate
-        status.env_steps_per_second = (agent.env_steps - env_steps) / elapsed
         self.display.refresh()
-        self._mark()
+        self.reset_rates()
 
     def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None:
         step = self.agent.env_steps
-        for number, episode in enumerate(episodes):
-            self._append("evaluations.csv", (step, number, episode.total, episode.length, episode.success))
+        for index, episode in enumerate(episodes):
+            self._append("evaluations.csv", (step, index, episode.total, episode.length, episode.success))
         self.last_evaluation = episodes
-        if self.updates:  # before them the critic knows nothing
-            self._signs(health.signs_of_evaluation(episodes))
-        self._show_evaluation(step, self.last_evaluation)
+        if self.agent.updates:  # before them the critic knows nothing
+            self._metrics(health.evaluation_metrics(episodes))
+        self._show_evaluation(step, episodes)
         self.display.refresh(evaluated=True)
-        self.callbacks.on_evaluation(self.agent, episodes)
-        self._mark()  # the rates are about training
+        self.call("on_evaluation", episodes)
+        self.reset_rates()  # the rates are about training
 
-    def checkpoint(self, loop: Loop) -> None:
-        """Save the run as it is now, the rows written so far first: a resumed run goes on behind them."""
-        divergence.check(self.agent, loop.metrics, self.folder)
-        for name in ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl"):
+    def checkpoint(self, since: int | None = None) -> None:
+        """Save the run, the rows written so far first: a resumed run appends to them."""
+        if since is not None and not self.rotation.due(since, self.agent.env_steps):
+            return
+        health.stop_on_nan(self.trainer, self.folder)
+        for name in ROWS:
             sync(self.folder / name)
-        saved = self.history.save(self.agent, loop)
+        saved = self.rotation.save(self.trainer.checkpoint(episodes=True))
         if saved is not None:
-            self.callbacks.on_checkpoint(self.agent, saved)
+            self.call("on_checkpoint", saved)
 
-    def failure(self, error: Exception) -> None:
-        """Why the run ended before its time, for its report; on a full disk even that may be too much."""
-        with suppress(OSError):
-            write_json(self.folder / FAILURE, {"error": str(error), "env_step": self.agent.env_steps})
-
-    def forget_failure(self) -> None:
-        """The run goes on: what stopped it is mended."""
-        (self.folder / FAILURE).unlink(missing_ok=True)
-
-    def finish(self, dropped_steps: int) -> dict[str, Any]:
+    def finish(self) -> dict[str, Any]:
         """Write and return the summary."""
         agent = self.agent
         total, success = mean_total(self.last_evaluation), mean_success(self.last_evaluation)
@@ -184,36 +230,33 @@ class RunLogger:
             "seed": agent.config.seed,
             "env_steps": agent.env_steps,
             "decisions": agent.decisions,
-            "updates": self.updates,
-            "dropped_steps": dropped_steps,
+            "updates": agent.updates,
+            "dropped_steps": self.trainer.dropped_steps,
             "final_return": total,
             "final_success": success,
             "normalized_score": None if score is None else normalized(dataset, agent.task, score),
             "seconds": round(self.seconds, 1),
-            "updates_per_second": round(self.updates / self.seconds, 2),
+            "updates_per_second": round(agent.updates / self.seconds, 2),
             "seconds_per_action": _seconds_per_action(agent),
             "params_sha256": checkpoint.params_sha256(agent),
             "parameters": counts._asdict(),
-            "measures": {name: value for name, value in self.watch.now.items() if "/" in name},
+            "measures": {name: value for name, value in self.health.latest.items() if "/" in name},
             "warnings": self.warnings,
             "versions": versions(),
         }
         write_json(self.folder / "summary.json", summary)
         return summary
 
-    def _signs(self, signs: dict[str, float]) -> None:
-        """A line of metrics, and what it shows of trouble."""
+    def _metrics(self, metrics: dict[str, float]) -> None:
+        """Write a line of metrics, and the warnings it gives rise to."""
         at = self.agent.env_steps
-        line = {"env_step": at, "updates": self.updates, **signs}
+        line = {"env_step": at, "updates": self.agent.updates, **metrics}
         self._append_json("metrics.jsonl", line)
-        self.callbacks.on_metrics(self.agent, line)
-        for warning in self.watch.see(signs):
+        self.call("on_metrics", line)
+        for warning in self.health.check(metrics):
             self.warnings.append(health.as_json(warning, at))
             self._append_json("warnings.jsonl", self.warnings[-1])
             self.display.warn(f"{warning.name}: {warning.text}", warning.remedy)
-
-    def _mark(self) -> None:
-        self._marked = (time.monotonic(), self.updates, self.agent.env_steps)
 
     def _show_evaluation(self, step: int, episodes: Sequence[Episode | EvaluationEpisode]) -> None:
         status = self.display.status
@@ -232,18 +275,30 @@ class RunLogger:
         append(self.folder / name, row.getvalue())
 
 
+def _env_step(row: str) -> int:
+    return int(json.loads(row)["env_step"] if row.startswith("{") else row.split(",")[0])
+
+
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """The lines of a run's metrics; none for a saved agent, which has no such file."""
     file = run / "metrics.jsonl"
-    return _lines(file) if file.is_file() else []
+    return read_json_lines(file) if file.is_file() else []
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
-    with damage(file):
-        return [json.loads(line) for line in file.read_text().splitlines()]
+def read_evaluations(run: Path) -> dict[int, list[Episode]]:
+    """The episodes of every evaluation of a run, by its simulator step."""
+    table, by_step = read_table(run / "evaluations.csv"), dict[int, list[Episode]]()
+    with damage(run / "evaluations.csv"):
+        for step, *episode in zip(
+            *(table[name] for name in ("env_step", "return", "length", "success")), strict=True
+        ):
+            total, length, success = map(float, episode)
+            found = Episode(total, int(length), None if np.isnan(success) else success)
+            by_step.setdefault(int(step), []).append(found)
+    return by_step
 
 
-def _seconds_per_action(agent: Agent, times: int = 20) -> float:
+def _seconds_per_action(agent: ActorCritic, times: int = 20) -> float:
     """The median time of one decision for one observation, once acting is compiled."""
     observation = np.zeros((1, agent.task.observation_size), np.float32)
     agent.act(observation, noise=0.0)

@@ -1,13 +1,12 @@
-"""Runs as data: what a run has experienced, or fresh episodes of its policies.
+"""Data sets from runs: what a run has experienced, or new episodes of its policies.
 
 The mixtures are D4RL's. `medium` is a policy a third of the way to the run's last one; `medium-replay` is all
-the run experienced until then; `medium-expert` is half medium, half the last policy. Fresh episodes are played
+the run experienced until then; `medium-expert` is half medium, half the last policy. New episodes are played
 with the policy's own noise, as D4RL's were.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -22,16 +21,17 @@ from simbav2.datasets.hdf5 import Episode
 from simbav2.envs.vector import check_dropped, make_vector_env
 from simbav2.errors import InputError
 from simbav2.replay import Replay
+from simbav2.training.logger import read_evaluations
 
 
 def write(
     runs: Sequence[Path], out: Path, level: str | None, episodes: int | None, transitions: int, seed: int
 ) -> int:
-    """One file of several runs of one task: their mixtures of `level`, `episodes` fresh ones each, or replays."""
+    """One file of several runs of one task: their mixtures of `level`, `episodes` new ones each, or replays."""
     for name, value in (("--episodes", episodes), ("--transitions", transitions)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; expected at least 1")
-    tasks = {Agent.load(run).config.task for run in runs}
+    tasks = {rotation.load(run).task.id for run in runs}
     if len(tasks) > 1:
         raise InputError(f"the runs are of several tasks ({', '.join(sorted(tasks))}); expected one")
 
@@ -45,20 +45,22 @@ def write(
 
 def experience(run: Path, env_steps: int | None = None) -> Iterator[Episode]:
     """What the replay of a run holds of its first `env_steps`, episode by episode."""
-    agent, _, _ = rotation.load_run(run)
-    if agent.config.offline_updates:
+    saved, _ = rotation.load_run(run)
+    config, replay = saved.config, saved.replay
+    assert replay is not None
+    if config.offline_updates:
         raise InputError(f"{run} learned from data itself; expected a run of `simbav2 train`")
-    replay, last = agent.replay, agent.replay.added
+    last = replay.added
     if env_steps is not None:
-        later = agent.decisions - env_steps // (agent.config.action_repeat or 1)
-        last -= max(0, -(-later // agent.config.num_envs))
+        later = saved.decisions - env_steps // (config.action_repeat or 1)
+        last -= max(0, -(-later // config.num_envs))
     if last <= replay.oldest:
         raise InputError(f"the replay of {run} holds none of its first {env_steps:,} steps any more")
     return _episodes(replay, replay.oldest, last)
 
 
 def _episodes(replay: Replay, first: int, last: int) -> Iterator[Episode]:
-    """The steps [first, last), environment by environment. What is under way at `last` is cut there."""
+    """The steps [first, last), environment by environment. The episode running at `last` is cut there."""
     part = replay.export_rows(first, last + 1)  # one more, for the observation that the last step led to
     final = dict(zip(part["ended"].tolist(), part["final_observation"], strict=True))
     dropped = set(part["dropped"].tolist()) if "dropped" in part else set()
@@ -113,18 +115,13 @@ def fresh(agent: Agent, seed: int) -> Iterator[Episode]:
 
 def take(episodes: Iterator[Episode], transitions: int) -> Iterator[Episode]:
     """The first `transitions` of `episodes`; the last one is cut to fit."""
-    left = transitions
-    while left:
-        episode = next(episodes)
-        count = min(left, len(episode.reward))
-        whole = count == len(episode.reward)
+    while transitions:
+        observation, action, reward, terminated = next(episodes)
+        count = min(transitions, len(reward))
         yield Episode(
-            episode.observation[: count + 1],
-            episode.action[:count],
-            episode.reward[:count],
-            episode.terminated and whole,
+            observation[: count + 1], action[:count], reward[:count], terminated and count == len(reward)
         )
-        left -= count
+        transitions -= count
 
 
 def mixture(run: Path, level: str, transitions: int, seed: int = 0) -> Iterator[Episode]:
@@ -152,13 +149,12 @@ def _stages(run: Path) -> tuple[Path, Path]:
             f"{run} holds {len(kept)} checkpoints; a mixture needs earlier policies as well: train with "
             "--keep 20 --schedule.checkpoint-every 5000"
         )
-    with open(run / "evaluations.csv", newline="") as file:
-        rows = [(int(row["env_step"]), float(row["return"])) for row in csv.DictReader(file)]
+    evaluations = read_evaluations(run)
 
     def score(env_step: int) -> float:
         """The mean return of the last evaluation up to a step."""
-        latest = max(step for step, _ in rows if step <= env_step)
-        return float(np.mean([total for step, total in rows if step == latest]))
+        latest = max(step for step in evaluations if step <= env_step)
+        return float(np.mean([episode.total for episode in evaluations[latest]]))
 
     *earlier, expert = kept
     untrained, trained = score(0), score(int(expert.name))

@@ -1,7 +1,7 @@
-"""An agent that learns from recorded data, and goes on acting where it is asked to.
+"""An agent that learns from recorded data, and then acts where it is asked to.
 
-The rest is the same as online: `Loop` takes the updates on the data first, so checkpoints, evaluations, resuming
-and the run's folder need nothing of their own.
+The rest is the same as online: `Trainer` takes the updates on the data first, so checkpoints, evaluations,
+resuming and the run's folder need nothing of their own.
 """
 
 from __future__ import annotations

@@ -1,37 +1,34 @@
-"""A run's curves in the services people watch them with: one callback for each.
+"""Trackers: callbacks that send a run's curves to TensorBoard or Weights & Biases.
 
 Names are those of `metrics.jsonl`; an evaluation adds the means of its columns in `evaluations.csv`. A resumed run
-goes on with the same curves: points behind the checkpoint it goes on from are forgotten, as in its own files.
+continues the same curves: points after the checkpoint it resumes from are removed, as in its own files.
 """
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simbav2.checkpoint.files import damage, read_json, write_json
 from simbav2.config import to_json
 from simbav2.errors import Failure, InputError
+from simbav2.runtime import import_extra
 from simbav2.training.callbacks import Callback
 from simbav2.training.evaluate import EvaluationEpisode, mean_success, mean_total
 
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
-
 
 class Tracker(Callback):
-    """Hands every number of a run to `write`, with the simulator step it belongs to."""
+    """Gives every number of a run to `write`, with its simulator step."""
 
     def write(self, values: Mapping[str, float], env_step: int) -> None:
         raise NotImplementedError
 
-    def on_metrics(self, agent: Agent, metrics: Mapping[str, float]) -> None:
+    def on_metrics(self, agent: Any, metrics: Mapping[str, float]) -> None:
         self.write({name: value for name, value in metrics.items() if name != "env_step"}, agent.env_steps)
 
-    def on_evaluation(self, agent: Agent, episodes: Sequence[EvaluationEpisode]) -> None:
+    def on_evaluation(self, agent: Any, episodes: Sequence[EvaluationEpisode]) -> None:
         lengths = [episode.length for episode in episodes]
         means = {
             "evaluation/return": mean_total(episodes),
@@ -47,26 +44,26 @@ class TensorBoard(Tracker):
     FOLDER = "tensorboard"
 
     def __init__(self) -> None:
-        self._package = _package("tensorboardX", extra="tensorboard")
+        self._package = import_extra("tensorboardX", "--track tensorboard", "tensorboard")
         self._writer: Any = None
 
-    def on_start(self, agent: Agent, run: Path | None) -> None:
+    def on_start(self, agent: Any, run: Path | None) -> None:
         folder, step = _folder(run), agent.env_steps
         self._writer = self._package.SummaryWriter(
             str(folder / self.FOLDER),
-            # What was written at this step belongs to the run; a run without a checkpoint begins anew.
+            # What was written at this step belongs to the run; a run without a checkpoint starts again.
             purge_step=step + 1 if step else 0,
-            filename_suffix=f".{step:012}",  # two files begun within a second would have the same name
+            filename_suffix=f".{step:012}",  # two files made within a second would have the same name
         )
 
     def write(self, values: Mapping[str, float], env_step: int) -> None:
         for name, value in values.items():
             self._writer.add_scalar(name, value, env_step)
 
-    def on_checkpoint(self, agent: Agent, checkpoint: Path) -> None:
+    def on_checkpoint(self, agent: Any, checkpoint: Path) -> None:
         self._writer.flush()
 
-    def on_end(self, agent: Agent) -> None:
+    def on_end(self, agent: Any) -> None:
         if self._writer is not None:
             self._writer.close()
 
@@ -74,16 +71,16 @@ class TensorBoard(Tracker):
 class WeightsAndBiases(Tracker):
     """One run there for one run here, by an id that is kept in the run's folder.
 
-    Steps are simulator steps, of which the service takes each once: what a resumed run tells it again, it has.
+    Steps are simulator steps. The service takes each once and ignores what a resumed run repeats.
     """
 
     ID = "wandb.json"
 
     def __init__(self) -> None:
-        self._package = _package("wandb", extra="wandb")
+        self._package = import_extra("wandb", "--track wandb", "wandb")
         self._run: Any = None
 
-    def on_start(self, agent: Agent, run: Path | None) -> None:
+    def on_start(self, agent: Any, run: Path | None) -> None:
         folder = _folder(run)
         try:
             self._run = self._package.init(
@@ -97,13 +94,13 @@ class WeightsAndBiases(Tracker):
         except self._package.errors.Error as error:
             raise Failure(
                 f"Weights & Biases does not answer: {error}; `wandb login` first, or set WANDB_MODE=offline and "
-                "hand the run over later with `wandb sync`"
+                "upload the run later with `wandb sync`"
             ) from error
 
     def write(self, values: Mapping[str, float], env_step: int) -> None:
         self._run.log(dict(values), step=env_step)
 
-    def on_end(self, agent: Agent) -> None:
+    def on_end(self, agent: Any) -> None:
         if self._run is not None:
             self._run.finish()
 
@@ -112,24 +109,13 @@ SERVICES: Mapping[str, type[Tracker]] = {"tensorboard": TensorBoard, "wandb": We
 
 
 def trackers(names: Iterable[str]) -> list[Callback]:
-    """One for each name, each once; what is not installed is told before anything begins."""
+    """One for each name, each once; a missing package is an error before training starts."""
     return [SERVICES[name]() for name in dict.fromkeys(names)]
-
-
-def _package(module: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"--track {extra} needs one more package ({error}); pip install 'simbav2[{extra}]'"
-        ) from error
 
 
 def _folder(run: Path | None) -> Path:
     if run is None:
-        raise InputError(
-            "tracking belongs to runs with a folder; use `simbav2.training.run.start` or `simbav2 train`"
-        )
+        raise InputError("tracking needs a run folder; use `simbav2.training.run.start` or `simbav2 train`")
     return run
 
 

@@ -1,81 +1,186 @@
-"""Training: one loop, in which data flows one way. Where there is recorded data, updates on it come first.
+"""The training loop and what exists only while training: environments, replay, data, random streams, counters.
 
-`Loop` is the innermost part, used by `agent.learn` as well (see `learning`); `train` adds what a run has beyond
-it: logs, evaluations, checkpoints, and a stop that loses nothing.
+Data flows one way: environment, statistics and replay, learner. Where there is recorded data, updates on it come
+first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from simbav2.envs.vector import check_dropped
-from simbav2.errors import BadStep
-from simbav2.training import divergence
-from simbav2.training.evaluate import Episode, EpisodeCounter, evaluate
-from simbav2.training.stopping import stop_signals
+from simbav2.actor_critic import ActorCritic
+from simbav2.checkpoint.checkpoint import Checkpoint
+from simbav2.config import UPDATES_PER_DISPATCH, Config
+from simbav2.datasets import dataset
+from simbav2.datasets.dataset import Dataset
+from simbav2.envs.make import make_another
+from simbav2.envs.vector import Envs, Step, check_dropped, make_vector_env
+from simbav2.errors import BadStep, InputError
+from simbav2.replay import Replay
+from simbav2.runtime import StopRequest
+from simbav2.training.callbacks import Callback, Callbacks
+from simbav2.training.evaluate import Episode, EpisodeCounter, EvaluationEpisode, evaluate
+from simbav2.types import Transition
 
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
-    from simbav2.training.logger import RunLogger
+_WARMUP, _REPLAY, _DIAGNOSTICS = 1, 2, 4  # random streams; 3 is that of evaluations
 
 
-class Loop:
-    """Steps the environments, feeds the agent, and counts the episodes under way."""
+class Logger(ABC):
+    """What the training loop reports to; tells the callbacks."""
 
-    def __init__(self, agent: Agent, snapshot: dict[str, Any] | None = None) -> None:
+    def __init__(self, trainer: Trainer, callbacks: Sequence[Callback] = ()) -> None:
+        self.trainer, self.agent, self.callbacks = trainer, trainer.agent, Callbacks(callbacks)
+        self.reset_rates()
+
+    def reset_rates(self) -> None:
+        self._since = time.monotonic(), self.agent.updates, self.agent.env_steps
+
+    def rates(self) -> tuple[float, float]:
+        """Updates and simulator steps per second since `reset_rates`."""
+        at, updates, env_steps = self._since
+        seconds = max(time.monotonic() - at, 1e-9)
+        return (self.agent.updates - updates) / seconds, (self.agent.env_steps - env_steps) / seconds
+
+    def call(self, event: str, *arguments: Any) -> None:
+        self.callbacks.call(event, self.agent, *arguments)
+
+    @abstractmethod
+    def progress(self, last: bool) -> None:
+        """Log the time since the last log; `last` where training ends here."""
+
+    @abstractmethod
+    def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None: ...
+
+    def checkpoint(self, since: int | None = None) -> None:  # noqa: B027  without a run folder there is none
+        """Save, with `since` only if a checkpoint is due between that step and now."""
+
+
+class Trainer:
+    """Steps the environments, fills the replay and updates `agent`."""
+
+    def __init__(
+        self, agent: ActorCritic, source: Any, envs: Envs | None = None, data: Dataset | None = None
+    ) -> None:
         self.agent = agent
-        self.episodes = EpisodeCounter(agent.config.num_envs)
-        self.ended: list[Episode] = []  # since the last log of a run
+        self.source = source  # what environments are made from
+        seed = agent.config.seed
+        self.warmup_rng = np.random.default_rng([seed, _WARMUP])
+        self.replay_rng = np.random.default_rng([seed, _REPLAY])
+        self._envs, self._data = envs, data
+        self._replay: Replay | None = None
+        self.observation: NDArray | None = None  # to act on next; None before training starts
+        self._reset_counters()
+
+    def _reset_counters(self) -> None:
+        self.episodes = EpisodeCounter(self.config.num_envs)
+        self.ended: list[Episode] = []  # since the last log
         self.dropped_steps = 0  # of the whole run
-        self.continued = True  # False where the episodes of the snapshot could not be gone on with
-        self.observation = self._begin() if snapshot is None else self._restore(snapshot)
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
 
-    def step(self) -> list[Episode]:
-        """One decision in every environment and the updates due after it; returns the episodes that ended.
+    @property
+    def config(self) -> Config:
+        return self.agent.config
 
-        As long as there are updates on recorded data to take, some of them instead. After a `BadStep` everything
-        is as it was before, unless it says that too many steps were dropped: then this one has been taken.
-        """
+    # Environments, replay and data, each made when first needed. -------------------------------------------
+
+    @property
+    def envs(self) -> Envs:
+        """The environments trained on."""
+        if self._envs is None:
+            self._envs = self.make_envs(self.source, self.config.seed, self.config.num_envs)
+            self.agent.known_spaces = self._envs.spaces
+        return self._envs
+
+    def make_envs(self, source: Any, seed: int, num_envs: int | None) -> Envs:
+        config, task = self.config, self.agent.task
+        envs = make_vector_env(source, seed, num_envs, config.action_repeat, config.drop_bad_steps)
+        expected, found = (task.observation_size, task.action_size), (envs.observation_size, envs.action_size)
+        if found != expected:
+            if not isinstance(source, gym.Env | VectorEnv):  # that is the user's own
+                envs.close()
+            raise InputError(
+                f"the agent learned {task.id}, with {expected[0]} observations and {expected[1]} actions; "
+                f"{envs.task.id} has {found[0]} and {found[1]}: give an environment of the same sizes"
+            )
+        return envs
+
+    def make_evaluation_envs(self, seed: int | None = None, env: Any = None) -> Envs:
+        """Environments that training never touches: like those trained on, or made from `env`."""
+        source, num_envs = env, None
+        if env is None:
+            single = isinstance(self.source, gym.Env | VectorEnv)
+            source = make_another(self.source) if single else self.source
+            num_envs = self.config.num_envs
+        return self.make_envs(source, self.agent.evaluation_seed if seed is None else seed, num_envs)
+
+    @property
+    def replay(self) -> Replay:
+        if self._replay is None:
+            self._replay = Replay.make(self.config, self.agent.task)
+        return self._replay
+
+    @property
+    def data(self) -> Dataset:
+        """The recorded experience that the config names."""
+        if self._data is None:
+            assert self.config.discount is not None
+            self._data = dataset.load(self.config.data, self.config.discount, self.config.replay.n_step)
+        return self._data
+
+    # Episodes. ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start training: statistics of recorded data where it comes first, and new episodes."""
+        self._reset_counters()
+        if self.offline:
+            self.agent.statistics = self.data.statistics(self.config.num_envs)
+        self._begin_episodes()
+
+    def restart_episodes(self) -> None:
+        """Start new episodes in place of the current ones."""
+        self.envs.episodes = [number + 1 for number in self.envs.episodes]
+        self._begin_episodes()
+
+    def _begin_episodes(self) -> None:
+        """Nothing carries over from episodes before, in the replay or in loaded statistics."""
+        self.replay.truncate_episode()
+        statistics = self.agent.statistics
+        returns = statistics.returns._replace(running=np.zeros_like(statistics.returns.running))
+        self.agent.statistics = statistics._replace(returns=returns)
+        self.observation = self.envs.reset()
+        self.replay.head[:] = self.observation
+        self.episodes = EpisodeCounter(self.config.num_envs)
+
+    def checkpoint(self, episodes: bool) -> Checkpoint:
+        """What to save; with `episodes` all that a run needs to continue."""
         agent = self.agent
-        if agent.offline:
-            self.metrics = agent.update()
-            return []
-        before = agent.warmup_rng.bit_generator.state
-        statistics = agent.statistics
-        try:
-            agent.observe(self.observation)
-            action = agent.explore(self.observation)
-            step = agent.envs.step(action)
-        except BadStep:
-            agent.warmup_rng.bit_generator.state = before
-            agent.statistics = statistics
-            raise
-        agent.record(self.observation, action, step)
-        self.observation = step.observation
-        self.metrics = agent.update() or self.metrics
-        ended = [episode for env, episode in self.episodes.observe(step) if not step.dropped[env]]
-        if step.dropped.any():
-            self.dropped_steps += int(step.dropped.sum())
-            try:
-                check_dropped(self.dropped_steps, agent.replay.added * agent.config.num_envs, agent.envs)
-            except BadStep:
-                self.ended += ended  # the next log of the run tells of them
-                raise
-        return ended
-
-    def restart(self) -> None:
-        """Start new episodes in place of those under way."""
-        self.observation = self.agent.abandon_episodes()
-        self.episodes = EpisodeCounter(self.agent.config.num_envs)
+        return Checkpoint(
+            config=agent.config,
+            task=agent.task,
+            state=agent.state,
+            statistics=agent.statistics,
+            decisions=agent.decisions,
+            spaces=agent.known_spaces,
+            random_streams={
+                "warmup_rng": self.warmup_rng.bit_generator.state,
+                "replay_rng": self.replay_rng.bit_generator.state,
+            },
+            episodes=self.snapshot() if episodes else None,
+            replay=self.replay if episodes else None,
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """Where every environment is, as plain data."""
         return {
-            "episodes": self.agent.envs.episodes,
+            "episodes": self.envs.episodes,
             "totals": self.episodes.totals.tolist(),
             "lengths": self.episodes.lengths.tolist(),
             "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
@@ -83,66 +188,172 @@ class Loop:
             "dropped_steps": self.dropped_steps,
         }
 
-    def _begin(self) -> NDArray:
-        if self.agent.offline:
-            self.agent.fit()
-        return self.agent.begin_episodes()
+    def restore(self, saved: Checkpoint) -> bool:
+        """Continue as the checkpoint says; False where new episodes had to be started.
 
-    def _restore(self, snapshot: dict[str, Any]) -> NDArray:
-        """Go on in the middle of the episodes under way, by playing their actions again from their seeds."""
-        agent, lengths = self.agent, snapshot["lengths"]
+        The current episodes are restored by playing their actions again from their seeds.
+        """
+        self.warmup_rng.bit_generator.state = saved.random_streams["warmup_rng"]
+        self.replay_rng.bit_generator.state = saved.random_streams["replay_rng"]
+        snapshot = saved.episodes
+        if snapshot is None:
+            return False
+        self._replay = saved.replay
         self.ended = [Episode(*episode) for episode in snapshot["ended"]]
-        self.dropped_steps = snapshot["dropped_steps"]
+        self.dropped_steps, lengths = snapshot["dropped_steps"], snapshot["lengths"]
         # Of an episode longer than the replay not all actions are left.
-        known = max(lengths) <= agent.replay.added - agent.replay.oldest
-        actions = agent.replay.recent_actions(lengths if known else [0] * len(lengths))
-        observation = agent.envs.restore(snapshot["episodes"], actions)
-        self.continued = known and observation is not None and np.array_equal(observation, agent.replay.head)
-        if observation is None or not self.continued:
-            return agent.abandon_episodes()
+        known = max(lengths) <= self.replay.added - self.replay.oldest
+        actions = self.replay.recent_actions(lengths if known else [0] * len(lengths))
+        observation = self.envs.restore(snapshot["episodes"], actions)
+        if not known or observation is None or not np.array_equal(observation, self.replay.head):
+            self.restart_episodes()
+            return False
+        self.observation = observation
         self.episodes.totals[:] = snapshot["totals"]
         self.episodes.lengths[:] = lengths
         self.episodes.successes[:] = [np.nan if value is None else value for value in snapshot["successes"]]
-        return observation
+        return True
 
+    # The loop. ---------------------------------------------------------------------------------------------
 
-def train(loop: Loop, until: int, recorder: RunLogger) -> bool:
-    """Train to `until` simulator steps; False when a signal or a callback asked to stop before that."""
-    agent, callbacks = loop.agent, recorder.callbacks
-    schedule = agent.config.schedule
-    with stop_signals() as stop, agent.make_evaluation_envs() as evaluation_envs:
-
-        def look() -> None:
-            # Numbered by the step, so that a resumed run meets the same episodes.
-            first = agent.env_steps // schedule.evaluate_every * schedule.evaluation_episodes
-            recorder.evaluation(evaluate(agent, evaluation_envs, schedule.evaluation_episodes, first))
-
-        if agent.env_steps == 0:
-            look()
-        while agent.env_steps < until and not (stop.requested or callbacks.stop_requested):
-            before, offline = agent.env_steps, agent.offline
+    def train(
+        self, until: int, logger: Logger, evaluate_every: int, envs: Envs | None, stop: StopRequest | None = None
+    ) -> None:
+        """Train to `until` simulator steps, or until a signal or a callback asks to stop; evaluate in `envs`."""
+        agent, log_every, callbacks = self.agent, self.config.schedule.log_every, logger.callbacks
+        while agent.env_steps < until and not callbacks.stop_requested and not (stop and stop.requested):
+            before, offline = agent.env_steps, self.offline
             try:
-                loop.ended += loop.step()
+                self.ended += self.step()
             except BadStep:
-                recorder.checkpoint(loop)
+                logger.checkpoint()
                 raise
-            callbacks.on_step(agent)
+            logger.call("on_step")
             now = agent.env_steps
             last = now >= until
-            learned = offline and not agent.offline  # all there is to learn from recorded data alone
-            if last or now // schedule.log_every > before // schedule.log_every:
-                # Measures come with the first log of every interval, so that a resumed run takes the same.
-                due = (
-                    last
-                    or now // schedule.diagnostics_every > (now - schedule.log_every) // schedule.diagnostics_every
-                )
-                measures = agent.measure() if due and agent.updates else {}
-                divergence.check(agent, loop.metrics, recorder.folder)
-                recorder.progress(loop.ended, {**(loop.metrics or {}), **measures}, loop.dropped_steps)
-                loop.ended = []
-            if last or learned or now // schedule.evaluate_every > before // schedule.evaluate_every:
-                look()
-            if recorder.history.due(before, now):
-                recorder.checkpoint(loop)
-        recorder.checkpoint(loop)
-    return agent.env_steps >= until
+            if last or now // log_every > before // log_every:
+                logger.progress(last)
+                self.ended = []
+            data_done = offline and not self.offline
+            due = last or data_done or now // evaluate_every > before // evaluate_every
+            if due and envs is not None:
+                logger.evaluation(self.evaluate(envs, evaluate_every))
+            logger.checkpoint(since=before)
+
+    def evaluate(self, envs: Envs, evaluate_every: int) -> list[EvaluationEpisode]:
+        """The evaluation due now. Episodes are numbered by the step, so that a resumed run plays the same."""
+        episodes = self.config.schedule.evaluation_episodes
+        return evaluate(self.agent, envs, episodes, self.agent.env_steps // evaluate_every * episodes)
+
+    def step(self) -> list[Episode]:
+        """One decision in every environment and the updates due after it; returns the episodes that ended.
+
+        As long as there are updates on recorded data to take, some of them instead. After a `BadStep` everything
+        is as it was before, unless it says that too many steps were dropped: then this one has been taken.
+        """
+        agent, observation = self.agent, self.observation
+        if self.offline:
+            self.metrics = self.update()
+            return []
+        assert observation is not None
+        before = self.warmup_rng.bit_generator.state, agent.statistics
+        try:
+            # Observations enter the statistics before they are acted on, as in the authors' code.
+            agent.statistics = agent.statistics.with_observation(observation)
+            action = self.explore(observation)
+            step = self.envs.step(action)
+        except BadStep:
+            self.warmup_rng.bit_generator.state, agent.statistics = before
+            raise
+        self._record(observation, action, step)
+        self.observation = step.observation
+        self.metrics = self.update() or self.metrics
+        ended = [episode for env, episode in self.episodes.observe(step) if not step.dropped[env]]
+        if step.dropped.any():
+            self.dropped_steps += int(step.dropped.sum())
+            try:
+                check_dropped(self.dropped_steps, self.replay.added * self.config.num_envs, self.envs)
+            except BadStep:
+                self.ended += ended  # the next log of the run tells of them
+                raise
+        return ended
+
+    @property
+    def warming_up(self) -> bool:
+        return self.agent.decisions < self.config.warmup_decisions
+
+    def explore(self, observation: NDArray) -> NDArray:
+        """Uniform actions during the warm-up, unless the agent learned from data; then the policy's own noise."""
+        if self.warming_up and self.config.data.source is None:
+            shape = (len(observation), self.agent.task.action_size)
+            return self.warmup_rng.uniform(-1, 1, shape).astype(np.float32)
+        return self.agent.act(observation, noise=1.0)
+
+    def _record(self, observation: NDArray, action: NDArray, step: Step) -> None:
+        agent, discount = self.agent, self.config.discount
+        assert discount is not None
+        ended = step.terminated | step.truncated
+        agent.statistics = agent.statistics.with_reward(step.reward, ended, discount, step.dropped)
+        self.replay.add(observation, action, step)
+        agent.decisions += len(observation)
+
+    # Updates. ----------------------------------------------------------------------------------------------
+
+    @property
+    def offline(self) -> bool:
+        """Whether updates on recorded data alone are still to come."""
+        return self.agent.updates < self.config.offline_updates
+
+    @property
+    def prefilling(self) -> bool:
+        """Before there is enough to learn from: an agent loaded without its replay starts with none."""
+        enough = min(self.config.warmup_decisions, self.config.replay.capacity)
+        return self.warming_up or self.replay.held < enough or not len(self.replay)
+
+    def update(self) -> dict[str, Any] | None:
+        """The updates due now, if any: the next on recorded data, or those after the latest decision.
+
+        Their metrics stay on the device.
+        """
+        agent = self.agent
+        updates, every = (UPDATES_PER_DISPATCH, 1) if self.offline else self.config.update_schedule
+        if not self.offline and (self.prefilling or agent.decisions // self.config.num_envs % every):
+            return None
+        if self._resets(agent.updates + updates) > self._resets(agent.updates):
+            agent.state = agent.learner.reset(agent.state)
+        batches = self.sample(updates, self.replay_rng)
+        agent.state, metrics = agent.learner.learn(agent.state, agent.normalizer, batches)
+        agent.updates += updates
+        return metrics
+
+    def sample(self, batches: int, rng: np.random.Generator) -> Transition:
+        """From recorded data, from the replay, or half and half from both."""
+        size = self.config.replay.batch_size
+        if self.config.data.source is None:
+            return self.replay.sample(batches, size, rng)
+        if not len(self.replay):
+            return self.data.replay.sample(batches, size, rng)
+        recorded = self.data.replay.sample(batches, size // 2, rng)
+        own = self.replay.sample(batches, size - size // 2, rng)
+        return Transition(*(np.concatenate(both, axis=1) for both in zip(recorded, own, strict=True)))
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Norms and the like (`simbav2.diagnostics`), on a batch that no update sees; they stay on the device."""
+        agent = self.agent
+        if self.config.data.source is None and not len(self.replay):
+            return {}
+        rng = np.random.default_rng([self.config.seed, _DIAGNOSTICS, agent.env_steps])
+        batch = Transition(*(array[0] for array in self.sample(1, rng)))
+        return agent.compute_diagnostics(agent.state, agent.normalizer, batch)
+
+    @property
+    def resets(self) -> int:
+        """How often the networks have been reset."""
+        return self._resets(self.agent.updates)
+
+    def _resets(self, updates: int) -> int:
+        """A reset comes before the first dispatch that begins at or after a multiple of `reset_every`."""
+        config = self.config
+        period = config.reset_every
+        in_one_dispatch = UPDATES_PER_DISPATCH if updates <= config.offline_updates else config.update_schedule[0]
+        return max(0, updates - in_one_dispatch) // period if period else 0

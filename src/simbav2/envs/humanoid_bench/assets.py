@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from simbav2 import cache
+from simbav2 import runtime
 from simbav2.errors import InputError
 
 # 791405f (May 2025) is the state our tasks were compared with.
@@ -50,7 +50,7 @@ def sums() -> dict[str, str]:
 
 def cache_folder() -> Path:
     """Where `install` puts the files."""
-    return cache.folder("humanoid-bench")
+    return runtime.cache_folder("humanoid-bench")
 
 
 def find() -> Path:

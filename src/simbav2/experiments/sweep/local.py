@@ -13,7 +13,7 @@ from simbav2.experiments.sweep.attempt import PAUSE, Outcome, see_through
 from simbav2.experiments.sweep.estimate import estimate
 from simbav2.experiments.sweep.plan import Run
 from simbav2.experiments.sweep.process import Share, cores, shares
-from simbav2.training.stopping import stop_signals
+from simbav2.runtime import stop_signals
 
 
 class Machine(NamedTuple):

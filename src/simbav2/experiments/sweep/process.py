@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import IO, NamedTuple
 
-from simbav2.xla_flags import ONE_THREAD, merged
+from simbav2.runtime import ONE_THREAD, merge_xla_flags
 
 
 class Share(NamedTuple):
@@ -26,7 +26,7 @@ class Share(NamedTuple):
         """What tells XLA about it; a user's own settings win."""
         found = dict(os.environ)
         if self.threads == 1:
-            found["XLA_FLAGS"] = merged(found.get("XLA_FLAGS", ""), (ONE_THREAD,))
+            found["XLA_FLAGS"] = merge_xla_flags(found.get("XLA_FLAGS", ""), (ONE_THREAD,))
         if 0 < self.gpus < 1:  # or the first process would take most of the GPU's memory
             found.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * self.gpus:.3f}")
         return found

@@ -21,7 +21,7 @@ from simbav2.errors import Failure, InputError
 from simbav2.experiments.sweep.attempt import Outcome, see_through
 from simbav2.experiments.sweep.plan import Run
 from simbav2.experiments.sweep.process import Share
-from simbav2.training.stopping import stop_signals
+from simbav2.runtime import stop_signals
 
 log = logging.getLogger("simbav2")
 LOST_TASKS_ARE_RETRIED = -1  # always: that a node goes is no fault of the run

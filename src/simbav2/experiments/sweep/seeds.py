@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from simbav2.experiments.sweep.process import Share, cores, shares, start
-from simbav2.training.stopping import stop_signals
+from simbav2.runtime import stop_signals
 
 STOPPED = 130  # the shell's status for Ctrl-C
 

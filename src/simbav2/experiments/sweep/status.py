@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from simbav2.checkpoint import lock
-from simbav2.checkpoint.files import damage, read_json, summed_up
+from simbav2.checkpoint.files import damage, is_finished, read_json
 from simbav2.config import other_schedule
 from simbav2.errors import CheckpointError
 from simbav2.experiments.report.runs import FAILURE
@@ -34,7 +34,7 @@ def look(run: Run, out: Path) -> Status:
     folder = out / run.name
     try:
         until = _until(run, folder)
-        if until is not None and summed_up(folder, until):
+        if until is not None and is_finished(folder, until):
             summary = read_json(folder / "summary.json")
             note = _other_schedule(run, folder)
             return Status("finished", until, summary["env_steps"], summary.get("final_return"), note)
@@ -55,7 +55,7 @@ def look(run: Run, out: Path) -> Status:
 def finished(run: Run, folder: Path) -> bool:
     try:
         until = _until(run, folder)
-        return until is not None and summed_up(folder, until)
+        return until is not None and is_finished(folder, until)
     except CheckpointError:
         return False  # whoever goes on with it will say what is wrong
 

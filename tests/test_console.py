@@ -5,21 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from simbav2.training.console import Display, Status, clock, measures_table, sparkline
+from simbav2.training.console import Display, Status, clock, diagnostics_table, sparkline
 
 
 def status() -> Status:
-    return Status(
-        "dmc/walker-walk · paper · seed [0]",
-        "actor [0.2M]",
-        45_000,
-        100_000,
-        512.3,
-        None,
-        83.1,
-        50.0,
-        [(0, 20.0), (40_000, 452.0)],
-    )
+    title, about = "dmc/walker-walk · paper · seed [0]", "actor [0.2M]"
+    return Status(title, about, 45_000, 100_000, 512.3, None, 83.1, 50.0, [(0, 20.0), (40_000, 452.0)])
 
 
 def test_a_terminal_gets_a_panel():
@@ -28,18 +19,8 @@ def test_a_terminal_gets_a_panel():
         display.refresh(evaluated=True)
         display.warn("units dead", "lower the rate")
     shown = console.file.getvalue()
-    for fact in (
-        "seed [0]",
-        "45,000 / 100,000 steps",
-        "18:20 left",
-        "452.0",
-        "512.3",
-        "83.1",
-        "▁█",
-        "[0.2M]",
-        "⚠ units dead",
-    ):
-        assert fact in shown
+    facts = ("seed [0]", "45,000 / 100,000 steps", "18:20 left", "452.0", "512.3", "83.1", "▁█", "[0.2M]")
+    assert all(fact in shown for fact in (*facts, "⚠ units dead"))
 
 
 def test_anything_else_gets_plain_lines():
@@ -71,7 +52,7 @@ def test_sparkline_spans_lowest_to_highest_and_keeps_the_latest():
 def test_measures_are_a_table_of_the_groups_that_were_measured():
     norms = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
     measures = {f"critic/encoder/{name}": value for value, name in enumerate(norms, start=1)}
-    head, row = measures_table(measures)
+    head, row = diagnostics_table(measures)
     assert head.split() == ["norms", "features", "parameters", "gradients", "g/parameter"]
     assert row.split() == ["critic", "encoder", "1", "2", "3", "4"]
-    assert measures_table({}) == []
+    assert diagnostics_table({}) == []

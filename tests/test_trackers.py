@@ -150,5 +150,5 @@ def test_commands_know_the_services_and_refuse_others(capsys):
 def test_an_agent_without_a_run_is_not_tracked():
     for service in trackers.SERVICES.values():
         tracker = service.__new__(service)
-        with pytest.raises(InputError, match="runs with a folder"):
+        with pytest.raises(InputError, match="tracking needs a run folder"):
             tracker.on_start(None, None)

@@ -41,15 +41,15 @@ def trained(tmp_path_factory):
 
 def test_a_replay_becomes_its_own_transitions(trained, tmp_path):
     assert main(["dataset", str(trained), "--out", str(tmp_path / "a.hdf5")]) == 0
-    agent, _, _ = rotation.load_run(trained)
+    replay = rotation.load_run(trained)[0].replay
     with h5py.File(tmp_path / "a.hdf5") as file:
-        np.testing.assert_array_equal(file["observations"], agent.replay.observation[:400])
-        np.testing.assert_array_equal(file["actions"], agent.replay.action[:400])
-        np.testing.assert_array_equal(file["terminals"], agent.replay.terminated[:400])
+        np.testing.assert_array_equal(file["observations"], replay.observation[:400])
+        np.testing.assert_array_equal(file["actions"], replay.action[:400])
+        np.testing.assert_array_equal(file["terminals"], replay.terminated[:400])
         ended = np.array(file["terminals"]) | np.array(file["timeouts"])
         following = np.array(file["next_observations"])[:-1] == np.array(file["observations"])[1:]
         np.testing.assert_array_equal(following.all(axis=1), ~ended[:-1])
-        rows = agent.replay._transitions(np.arange(400))
+        rows = replay._transitions(np.arange(400))
         np.testing.assert_array_equal(file["next_observations"], rows.next_observation)
         assert ended[-1]
         assert file.attrs["task"] == "mujoco/Hopper-v4"
@@ -87,17 +87,8 @@ def test_mixtures(trained, tmp_path):
 
 def test_fresh_episodes_are_whole_and_repeatable(trained, tmp_path, capsys):
     for name in ("a", "b"):
-        words = [
-            "dataset",
-            str(trained),
-            "--episodes",
-            "2",
-            "--seed",
-            "3",
-            "--out",
-            str(tmp_path / f"{name}.hdf5"),
-        ]
-        assert main(words) == 0
+        out = str(tmp_path / f"{name}.hdf5")
+        assert main(["dataset", str(trained), "--episodes", "2", "--seed", "3", "--out", out]) == 0
     capsys.readouterr()
     assert main(["dataset", "--check", str(tmp_path / "a.hdf5"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -128,19 +119,15 @@ def test_the_check_is_readable_and_fails_on_problems(tmp_path, capsys):
         (["RUN", "--out", "x.hdf5", "--mix", "hard"], "unknown mixture 'hard'"),
         (["RUN", "--out", "x.hdf5", "--episodes", "0"], "--episodes is 0; expected at least 1"),
         (["nowhere", "--out", "x.hdf5"], "nowhere"),
+        (["ONE", "--out", "x.hdf5", "--mix", "medium"], "holds 1 checkpoints; a mixture needs earlier policies"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_input_is_one_line(trained, capsys, words, message):
-    assert main(["dataset", *(str(trained) if word == "RUN" else word for word in words)]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert message in lines[0]
-
-
-def test_one_checkpoint_is_not_enough_for_a_mixture(trained, tmp_path, capsys):
+def test_bad_input_is_one_line(trained, tmp_path, capsys, words, message):
     shutil.copytree(trained, tmp_path / "one")
     for path in sorted((tmp_path / "one" / "checkpoints").iterdir())[:-1]:
         shutil.rmtree(path)
-    assert main(["dataset", str(tmp_path / "one"), "--mix", "medium", "--out", "x.hdf5"]) == 2
-    assert "holds 1 checkpoints; a mixture needs earlier policies" in capsys.readouterr().err
+    named = {"RUN": str(trained), "ONE": str(tmp_path / "one")}
+    assert main(["dataset", *(named.get(word, word) for word in words)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
