@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from simbav2 import diagnostics
 from simbav2.config import UPDATES_PER_DISPATCH, Config, Schedule, override, presets
-from simbav2.envs.make import CUSTOM, make_another
+from simbav2.envs.make import make_another
 from simbav2.envs.spaces import Spaces
-from simbav2.envs.tasks import Task
+from simbav2.envs.tasks import CUSTOM, Task
 from simbav2.envs.vector import Envs, Step, make_vector_env
 from simbav2.errors import InputError, printable
 from simbav2.learner import Learner, LearnerState

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from simbav2 import cache
+from simbav2 import download
 from simbav2.xla_flags import merged
 
 # One pass over memory writes both moments of Adam, instead of one pass each (docs/performance.md).
@@ -25,7 +25,7 @@ wait: Callable[[Any], Any] = jax.block_until_ready
 
 def cache_folder() -> Path:
     """Where compiled programs are kept from run to run."""
-    return cache.folder("compiled")
+    return download.cache_folder("compiled")
 
 
 def compiled_folder() -> str | None:

@@ -17,8 +17,9 @@ import numpy as np
 from simbav2.checkpoint import checkpoint
 from simbav2.checkpoint.files import append, damage, sync, versions, write_json, write_text
 from simbav2.checkpoint.rotation import CheckpointRotation
-from simbav2.datasets.catalog import normalized
+from simbav2.datasets.catalog import D4RL
 from simbav2.diagnostics import parameter_counts
+from simbav2.envs.tasks import normalized_score
 from simbav2.training import divergence, health
 from simbav2.training.callbacks import Callback, Callbacks
 from simbav2.training.console import Display
@@ -177,6 +178,7 @@ class RunLogger:
         counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
         score = success if agent.task.metric == "success" else total
         dataset = agent.config.data.source
+        scored = dataset if dataset in D4RL else agent.task.id
         summary = {
             "task": agent.config.task,
             **({"dataset": dataset} if dataset else {}),
@@ -188,7 +190,7 @@ class RunLogger:
             "dropped_steps": dropped_steps,
             "final_return": total,
             "final_success": success,
-            "normalized_score": None if score is None else normalized(dataset, agent.task, score),
+            "normalized_score": None if score is None else normalized_score(scored, score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(self.updates / self.seconds, 2),
             "seconds_per_action": _seconds_per_action(agent),

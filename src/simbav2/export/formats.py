@@ -1,54 +1,90 @@
-"""A policy as an ONNX graph, written with `onnx` alone.
+"""The file formats of a policy: `.npz`, run by `simbav2_policy.py` with NumPy alone, and ONNX.
 
-Opset 17 and IR version 8 are from 2022: old enough for any runtime that is still in use.
+ONNX graphs are written with `onnx` alone. Opset 17 and IR version 8 are from 2022, so current runtimes read them.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simbav2 import __version__
 from simbav2.errors import InputError
+from simbav2.export import simbav2_policy
 from simbav2.export.program import Operation
 
-try:
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as error:
-    raise InputError(f"ONNX is not installed ({error}); pip install 'simbav2[onnx]'") from error
+Metadata = Mapping[str, Any]
 
-SUFFIX = ".onnx"
-BESIDE: tuple[Path, ...] = ()
+
+class Format(NamedTuple):
+    suffix: str
+    encode: Callable[[Sequence[Operation], Metadata], bytes]
+    act: Callable[[bytes, NDArray], NDArray]  # the actions of an encoded policy on observations [N, O]
+    companions: tuple[Path, ...] = ()  # files that belong to every policy of the format
+
+
+# NumPy. ---------------------------------------------------------------------------------------------------
+
+
+def encode_numpy(operations: Sequence[Operation], metadata: Metadata) -> bytes:
+    """The `.npz` file: the list of operations, their arrays, the metadata. No pickles."""
+    arrays: dict[str, Any] = {
+        f"{number}.{field}": np.asarray(value, np.float32)
+        for number, operation in enumerate(operations)
+        for field, value in operation._asdict().items()
+    }
+    steps = [[type(operation).__name__, *operation._fields] for operation in operations]
+    file = io.BytesIO()
+    np.savez(file, program=json.dumps(steps), metadata=json.dumps(metadata), **arrays)
+    return file.getvalue()
+
+
+def act_numpy(model: bytes, observations: NDArray) -> NDArray:
+    return simbav2_policy.Policy(io.BytesIO(model))(observations)
+
+
+# ONNX. ----------------------------------------------------------------------------------------------------
+
 OPSET, IR_VERSION = 17, 8
 _FEATURES: dict[str, Any] = {"axes": [-1], "keepdims": 1}
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+
+        return onnx
+    except ImportError as error:
+        raise InputError(f"ONNX is not installed ({error}); pip install 'simbav2[onnx]'") from error
 
 
 class _Graph:
     """Nodes in a row; `x` is the name of the latest value."""
 
-    def __init__(self, x: str) -> None:
-        self.x = x
+    def __init__(self, onnx: Any) -> None:
+        self.onnx = onnx
+        self.x = "observation"
         self.kept: list[str] = []
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
+        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, np.float32), name))
         return name
 
     def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
         self.x = f"x{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [self.x], **attributes))
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [self.x], **attributes))
         return self.x
 
-    # One method for every operation; its fields are the arguments. -------------------------------------------
+    # One method for every operation, called like it; its fields are the arguments. ----------------------------
 
     def center(self, mean: Any) -> None:
         self.node("Sub", self.x, self.constant(mean))
@@ -91,15 +127,16 @@ class _Graph:
         self.node("Min", self.node("Max", self.x, self.constant(low)), self.constant(high))
 
 
-def encode(operations: Sequence[Operation], metadata: Mapping[str, Any]) -> bytes:
-    """The bytes of a model with the input `observation` and the output `action`, both [batch, size]."""
-    graph = _Graph("observation")
+def encode_onnx(operations: Sequence[Operation], metadata: Metadata) -> bytes:
+    """A model with the input `observation` and the output `action`, both [batch, size]."""
+    onnx = _onnx()
+    helper, graph = onnx.helper, _Graph(onnx)
     for operation in operations:
         getattr(graph, type(operation).__name__.lower())(*operation)
     graph.nodes[-1].output[0] = "action"
-    sizes = {"observation": metadata["observation_size"], "action": metadata["action_size"]}
     observation, action = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in sizes.items()
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", metadata[f"{name}_size"]])
+        for name in ("observation", "action")
     )
     model = helper.make_model(
         helper.make_graph(graph.nodes, "policy", [observation], [action], graph.constants),
@@ -115,8 +152,8 @@ def encode(operations: Sequence[Operation], metadata: Mapping[str, Any]) -> byte
     return model.SerializeToString()
 
 
-def act(model: bytes, observations: NDArray) -> NDArray:
-    """What a runtime makes of the model: onnxruntime where it is installed, else the reference of `onnx`."""
+def act_onnx(model: bytes, observations: NDArray) -> NDArray:
+    """With onnxruntime where it is installed, else with the reference implementation of `onnx`."""
     try:
         from onnxruntime import InferenceSession
 
@@ -124,5 +161,11 @@ def act(model: bytes, observations: NDArray) -> NDArray:
     except ImportError:
         from onnx.reference import ReferenceEvaluator
 
-        session = ReferenceEvaluator(onnx.load_model_from_string(model))
+        session = ReferenceEvaluator(_onnx().load_model_from_string(model))
     return session.run(["action"], {"observation": observations})[0]
+
+
+FORMATS = {
+    "onnx": Format(".onnx", encode_onnx, act_onnx),
+    "numpy": Format(".npz", encode_numpy, act_numpy, (Path(simbav2_policy.__file__),)),
+}
