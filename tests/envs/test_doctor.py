@@ -60,7 +60,7 @@ def test_altered_model_files_are_found(monkeypatch, humanoid_bench):
 
 def test_without_a_gl_library_the_debian_packages_are_named(monkeypatch):
     def refuse():
-        raise InputError("no picture can be drawn; install something")
+        raise InputError("no frame can be drawn; install something")
 
     monkeypatch.setattr(doctor, "choose_library", refuse)
     finding = doctor._rendering()

@@ -15,7 +15,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from simbav2.envs.make import make_env
-from simbav2.envs.tasks import FAMILIES, find, tasks
+from simbav2.envs.tasks import families, find, tasks
 
 DMC, MYOSUITE = tasks("dmc"), tasks("myosuite")
 # `make test` looks at these: of every suite one, of MyoSuite one of each kind.
@@ -92,7 +92,7 @@ def test_gymnasium_finds_nothing_wrong(task):
         check_env(load(task.id), skip_render_check=True)
 
 
-@pytest.mark.parametrize("task", [tasks(name)[0] for name in FAMILIES], ids=FAMILIES)
+@pytest.mark.parametrize("task", [tasks(name)[0] for name in families()], ids=families())
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)], ids=["some", "all"])
 @pytest.mark.usefixtures("simulator")
 def test_another_process_makes_the_same_steps(task, whole):
@@ -200,12 +200,12 @@ def test_myosuite_is_made_without_a_word_and_leaves_no_trace(task):
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
 
 
-# Pictures
+# Frames
 
 
 @only("mujoco/Hopper-v4", "dmc/quadruped-run", "myosuite/myo-pose", "hbench/h1-reach")
 @pytest.mark.usefixtures("simulator", "gl")
-def test_a_picture_changes_where_the_body_moves(task):
+def test_a_frame_changes_where_the_body_moves(task):
     with make_env(task.id, render_mode="rgb_array") as env:
         env.reset(seed=0)
         before = env.render()

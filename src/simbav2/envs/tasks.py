@@ -162,9 +162,9 @@ _ROWS: dict[str, tuple[tuple[Any, ...], ...]] = {
 }
 # fmt: on
 TASKS = {
-    id: Task(id, name, *sizes, SUITES[name].early_termination, SUITES[name].metric, *scores)
+    id: Task(id, name, obs, act, repeat, steps, SUITES[name].early_termination, SUITES[name].metric, random, best)
     for name, rows in _ROWS.items()
-    for id, sizes, scores in ((row[0], row[1:5], row[5:]) for row in rows)
+    for id, obs, act, repeat, steps, random, best in rows
 }
 
 

@@ -127,7 +127,7 @@ def _open_source(source: str, work: Path, progress: download.Progress | None) ->
         )
     if path.is_dir():
         folder = _locate(path) or path
-        yield _files(f"{folder.as_posix()}/", os.path.isfile, lambda name: Path(name).open("rb"))
+        yield _files(f"{folder.as_posix()}/", os.path.isfile, _open_file)
     elif path.is_file():
         try:
             archive = zipfile.ZipFile(path)
@@ -140,6 +140,10 @@ def _open_source(source: str, work: Path, progress: download.Progress | None) ->
             yield _files(prefix, names.__contains__, archive.open)
     else:
         raise InputError(f"no source {source!r}; expected a folder, a zip file or an http(s) address")
+
+
+def _open_file(path: str) -> IO[bytes]:
+    return open(path, "rb")
 
 
 def _files(prefix: str, has: Callable[[str], bool], read: Callable[[str], IO[bytes]]) -> Files:
