@@ -11,7 +11,7 @@ ROOT = Path(simbav2.__file__).parent
 # From the bottom up; each may import only those before it. `training` is imported lazily by `agent`.
 LAYERS = [
     "errors",
-    "cache",
+    "download",
     "types",
     "xla_flags",
     "backend",

@@ -273,10 +273,5 @@ def test_a_problem_comes_with_its_remedy(monkeypatch, error, problem, remedy):
 
 
 def test_a_suite_is_missing_when_none_of_its_tasks_works():
-    tried = [
-        ("a/1", "a", False, "one of two"),
-        ("a/2", "a", True),
-        ("b/1", "b", False, "first"),
-        ("b/2", "b", False),
-    ]
+    tried = [("a/1", "a", False, "one of two"), ("a/2", "a", True), ("b/1", "b", False, "first"), ("b/2", "b", 0)]
     assert [one.problem for one in missing([Attempt(*row) for row in tried])] == ["first"]

@@ -188,18 +188,18 @@ class Episode(NamedTuple):
 def write(path: Path, task: str, episodes: Iterable[Episode]) -> int:
     """Write `episodes` to a new file, complete or not at all; returns the number of transitions."""
     h5py = _h5py(path)
-    whole = list(episodes)
-    if not whole:
+    recorded = list(episodes)
+    if not recorded:
         raise InputError(f"no episode to write to {path}; expected at least one")
-    ends = np.cumsum([len(episode.reward) for episode in whole]) - 1
-    terminated = np.array([episode.terminated for episode in whole])
+    ends = np.cumsum([len(episode.reward) for episode in recorded]) - 1
+    terminated = np.array([episode.terminated for episode in recorded])
     terminals, timeouts = np.zeros(ends[-1] + 1, np.bool_), np.zeros(ends[-1] + 1, np.bool_)
     terminals[ends], timeouts[ends] = terminated, ~terminated
     columns = {
-        "observations": np.concatenate([episode.observation[:-1] for episode in whole]),
-        NEXT: np.concatenate([episode.observation[1:] for episode in whole]),
-        "actions": np.concatenate([episode.action for episode in whole]),
-        "rewards": np.concatenate([episode.reward for episode in whole]),
+        "observations": np.concatenate([episode.observation[:-1] for episode in recorded]),
+        NEXT: np.concatenate([episode.observation[1:] for episode in recorded]),
+        "actions": np.concatenate([episode.action for episode in recorded]),
+        "rewards": np.concatenate([episode.reward for episode in recorded]),
         "terminals": terminals,
         "timeouts": timeouts,
     }

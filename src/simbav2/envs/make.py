@@ -96,7 +96,7 @@ def obtain(source: object) -> gym.Env | VectorEnv:
 def check_registered(name: str, others: Iterable[str] = ()) -> None:
     """Refuse an unknown Gymnasium id without making anything; an id with a module is accepted unseen.
 
-    `others` are further names to suggest besides tasks and ids.
+    `others` are further names to suggest.
     """
     try:
         if ":" not in name:

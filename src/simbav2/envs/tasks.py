@@ -181,7 +181,7 @@ def families() -> tuple[str, ...]:
 
 
 def find(name: str) -> Task | None:
-    """The row of a task id; None for a foreign id, an InputError for an unknown one with a prefix of ours."""
+    """The row of a task id; None for another id, unless it has the prefix of a suite: then an InputError."""
     if name not in TASKS and name.partition("/")[0] in families():
         raise InputError(f"unknown task {name!r}; `simbav2 tasks` lists all {len(TASKS)}{nearest(name, TASKS)}")
     return TASKS.get(name)
