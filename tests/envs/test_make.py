@@ -82,10 +82,7 @@ def test_action_repeat_adds_rewards_and_stops_at_the_end():
     observation, reward, terminated, _, info = env.step(np.zeros(2))
     assert (reward, terminated, observation[1]) == (4 + 5, True, 5)
     assert not info["success"]
-
-
-def test_a_time_limit_of_its_own_stays_and_is_counted_before_the_repeat():
-    env = make_env(TimeLimit(Counter(length=100), 3), action_repeat=2)
+    env = make_env(TimeLimit(Counter(length=100), 3), action_repeat=2)  # its own limit counts simulator steps
     env.reset()
     assert env.step(np.zeros(2))[2:4] == (False, False)
     observation, reward, terminated, truncated, _ = env.step(np.zeros(2))

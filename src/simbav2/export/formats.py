@@ -74,57 +74,56 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def constant(self, value: Any) -> str:
+    def node(self, kind: str, *inputs: Any, **attributes: Any) -> str:
+        """Add a node; its inputs are names of values, or constants."""
+        names = [each if isinstance(each, str) else self._constant(each) for each in inputs]
+        self.x = f"x{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [self.x], **attributes))
+        return self.x
+
+    def _constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, np.float32), name))
         return name
 
-    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        self.x = f"x{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [self.x], **attributes))
-        return self.x
-
-    # One method for every operation, called like it; its fields are the arguments. ----------------------------
+    # One method for every operation, with its fields as arguments. -------------------------------------------
 
     def center(self, mean: Any) -> None:
-        self.node("Sub", self.x, self.constant(mean))
+        self.node("Sub", self.x, mean)
 
     def linear(self, kernel: Any, bias: Any) -> None:
-        self.node("Gemm", self.x, self.constant(kernel), self.constant(bias))
+        self.node("Gemm", self.x, kernel, bias)
 
     def relu(self) -> None:
         self.node("Relu", self.x)
 
     def unit(self) -> None:
         x = self.x
-        length = self.node("Max", self.node("ReduceL2", x, **_FEATURES), self.constant(1e-8))
-        self.node("Div", x, length)
+        self.node("Div", x, self.node("Max", self.node("ReduceL2", x, **_FEATURES), 1e-8))
 
     def complement(self) -> None:
         x = self.x
-        rest = self.node("Sub", self.constant(1), self.node("ReduceSumSquare", x, **_FEATURES))
-        missing = self.node("Sqrt", self.node("Add", self.node("Relu", rest), self.constant(1e-12)))
-        self.node("Concat", x, missing, axis=-1)
+        rest = self.node("Relu", self.node("Sub", 1, self.node("ReduceSumSquare", x, **_FEATURES)))
+        self.node("Concat", x, self.node("Sqrt", self.node("Add", rest, 1e-12)), axis=-1)
 
     def standardize(self) -> None:
         x = self.node("Sub", self.x, self.node("ReduceMean", self.x, **_FEATURES))
         variance = self.node("ReduceMean", self.node("Mul", x, x), **_FEATURES)
-        self.node("Div", x, self.node("Sqrt", self.node("Add", variance, self.constant(1e-6))))
+        self.node("Div", x, self.node("Sqrt", self.node("Add", variance, 1e-6)))
 
     def keep(self) -> None:
         self.kept.append(self.x)
 
     def mix(self, kept: Any, new: Any) -> None:
-        moved = self.node("Mul", self.x, self.constant(new))
-        self.node("Add", self.node("Mul", self.kept.pop(), self.constant(kept)), moved)
+        moved = self.node("Mul", self.x, new)
+        self.node("Add", self.node("Mul", self.kept.pop(), kept), moved)
 
     def tanh(self) -> None:
         self.node("Tanh", self.x)
 
     def rescale(self, center: Any, reach: Any, low: Any, high: Any) -> None:
-        scaled = self.node("Mul", self.x, self.constant(reach))
-        self.node("Add", scaled, self.constant(center))
-        self.node("Min", self.node("Max", self.x, self.constant(low)), self.constant(high))
+        scaled = self.node("Add", self.node("Mul", self.x, reach), center)
+        self.node("Min", self.node("Max", scaled, low), high)
 
 
 def encode_onnx(operations: Sequence[Operation], metadata: Metadata) -> bytes:
