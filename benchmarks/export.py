@@ -17,8 +17,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 import numpy as np
 
 from simbav2 import SimbaV2
-from simbav2.export import numpy_policy, onnx_policy
-from simbav2.export.export import describe, operations
+from simbav2.export import describe, operations
+from simbav2.export.formats import FORMATS
 from simbav2.export.simbav2_policy import Policy
 
 CALLS = 2_000
@@ -46,9 +46,9 @@ def main() -> None:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(
-        onnx_policy.encode(listed, metadata), settings, providers=["CPUExecutionProvider"]
+        FORMATS["onnx"].encode(listed, metadata), settings, providers=["CPUExecutionProvider"]
     )
-    policy = Policy(io.BytesIO(numpy_policy.encode(listed, metadata)))
+    policy = Policy(io.BytesIO(FORMATS["numpy"].encode(listed, metadata)))
     observation = np.random.default_rng(0).normal(size=agent.task.observation_size).astype(np.float32)
     times = {
         "agent.predict": microseconds(agent.predict, observation),

@@ -17,7 +17,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from simbav2.envs import humanoid_bench
 from simbav2.envs.humanoid_bench.env import FRAME_SKIP, HumanoidBench
 from simbav2.envs.humanoid_bench.tasks import TASKS
 
@@ -58,7 +57,7 @@ def main() -> int:
     print(f"{'task':<20}{'mj_step x10 [us]':>18}{'ratio':>8}")
     worst = 0.0
     for name in TASKS:
-        substeps, ratio = measure(humanoid_bench.make(name), steps)
+        substeps, ratio = measure(HumanoidBench(name), steps)
         worst = max(worst, ratio)
         print(f"{name:<20}{substeps:>18.0f}{ratio:>8.3f}", flush=True)
     print(f"worst {worst:.3f}, limit {LIMIT}")

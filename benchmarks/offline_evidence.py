@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from simbav2.config import from_json
-from simbav2.datasets.check import examine
+from simbav2.datasets.dataset import examine
 from simbav2.experiments.report.runs import read_run
 from simbav2.experiments.report.scores import Curve, run_curve
 

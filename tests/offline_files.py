@@ -56,11 +56,9 @@ def write_columns(path: Path, compression: str | None = None, **changes: np.ndar
 @contextmanager
 def mirrored(file: Path, monkeypatch, cache: Path) -> Iterator[type[OneFile]]:
     """A server with `file` as that of every data set of D4RL, from the only mirror; the cache is new."""
-    content = file.read_bytes()
-    for name, value in {"content": content, "breaks_after": None, "asked": []}.items():
-        monkeypatch.setattr(OneFile, name, value)
-    sums = {name: replace(row, sha256=hashlib.sha256(content).hexdigest()) for name, row in catalog.D4RL.items()}
-    monkeypatch.setattr(catalog, "D4RL", sums)
+    OneFile.reset(monkeypatch, file.read_bytes())
+    digest = hashlib.sha256(OneFile.content).hexdigest()
+    monkeypatch.setattr(catalog, "D4RL", {id: replace(row, sha256=digest) for id, row in catalog.D4RL.items()})
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with serving(OneFile) as address:
         monkeypatch.setattr(catalog, "MIRRORS", (f"{address}/d4rl/",))

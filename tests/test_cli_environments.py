@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-    monkeypatch.setattr(assets, "sums", lambda: sums)
+    monkeypatch.setattr(assets, "checksums", lambda: sums)
     monkeypatch.setattr(assets, "_packages", list)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(assets.VARIABLE, raising=False)

@@ -1,16 +1,18 @@
-"""Files in the layout of D4RL: exactly the expected transitions, and one clear line for every fault."""
+"""Data sets: exactly the expected transitions, one clear line for every fault, and files that are fetched."""
 
 import tracemalloc
 
 import h5py
 import numpy as np
 import pytest
-from offline_files import EPISODES, columns, write_columns
+from offline_files import EPISODES, columns, mirrored, write_columns
+from servers import NOBODY
 
 from simbav2 import InputError
+from simbav2.cli import main
 from simbav2.config import Data
 from simbav2.datasets import catalog, dataset, hdf5
-from simbav2.datasets.check import examine
+from simbav2.envs.tasks import normalized_score
 from simbav2.normalization import RunningStatistics
 
 DISCOUNT = 0.5
@@ -35,21 +37,16 @@ LAST_OF_SECOND = {(12, 0.75, 32, 0.5, 13)}
 THIRD = {(20, 0, 64, 0.5, 21)}  # the file ends in its middle
 
 
-@pytest.mark.parametrize("block", [2, 1 << 16], ids=["small blocks", "one block"])
-def test_stored_successors_are_taken(tmp_path, monkeypatch, block):
+@pytest.mark.parametrize("block", [2, 3, 1 << 16], ids=["blocks of 2", "blocks of 3", "one block"])
+def test_successors_are_stored_or_derived_up_to_the_ends_of_episodes(tmp_path, monkeypatch, block):
     monkeypatch.setattr(hdf5, "BLOCK", block)
     data = read(write_columns(tmp_path / "a.hdf5"))
     assert transitions(data) == FIRST | SECOND | LAST_OF_SECOND | THIRD
-    assert data.over.tolist() == [False, False, True, False, False, True, True]
-
-
-@pytest.mark.parametrize("block", [2, 3, 1 << 16], ids=["blocks of 2", "blocks of 3", "one block"])
-def test_derived_successors_stop_at_the_ends_of_episodes(tmp_path, monkeypatch, block):
-    # Nothing tells what followed the last row of an episode that was cut: it is no transition.
-    monkeypatch.setattr(hdf5, "BLOCK", block)
-    data = read(write_columns(tmp_path / "a.hdf5", next_observations=None))
+    assert data.episode_end.tolist() == [False, False, True, False, False, True, True]
+    # Without stored ones, nothing tells what followed the last row of a truncated episode: it is left out.
+    data = read(write_columns(tmp_path / "b.hdf5", next_observations=None))
     assert transitions(data) == FIRST | SECOND
-    assert data.over.tolist() == [False, False, True, False, True]
+    assert data.episode_end.tolist() == [False, False, True, False, True]
 
 
 def test_a_successor_that_is_not_the_next_row_is_kept(tmp_path):
@@ -57,10 +54,10 @@ def test_a_successor_that_is_not_the_next_row_is_kept(tmp_path):
     stored[3] = 99.0
     data = read(write_columns(tmp_path / "a.hdf5", next_observations=stored))
     assert (10, 0.5, 8, 0.5, 99) in transitions(data)
-    assert data.over.tolist() == [False, False, True, False, False, True, True]
+    assert data.episode_end.tolist() == [False, False, True, False, False, True, True]
 
 
-def test_n_step_paths_stay_in_their_episode(tmp_path):
+def test_n_step_returns_stay_in_their_episode(tmp_path):
     rows = transitions(read(write_columns(tmp_path / "a.hdf5"), n_step=3))
     assert (0, 0, 1 + 2 / 2 + 4 / 4, 0, None) in rows
     assert (11, 0.625, 16 + 32 / 2, 0.25, 13) in rows
@@ -83,7 +80,7 @@ def test_the_digest_is_of_the_transitions(tmp_path):
     altered[5] = 14.0  # what the last step of an episode led to
     assert read(write_columns(tmp_path / "c.hdf5", next_observations=altered)).sha256() != plain
     moved = Data(source=str(tmp_path / "c.hdf5"), transitions=7, sha256=plain)
-    with pytest.raises(InputError, match="other data than the run began with"):
+    with pytest.raises(InputError, match="other data than the run started with"):
         dataset.load(moved, DISCOUNT)
 
 
@@ -135,7 +132,7 @@ def test_a_million_transitions_take_little_more_memory_than_their_arrays(tmp_pat
         data = dataset.read(source, 0.99)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(data.over) == rows
+    assert len(data) == rows
     assert peak < 1.5 * size
 
 
@@ -169,31 +166,49 @@ def test_faults_are_told_in_one_line(tmp_path, changes, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_truncated_file_is_told(tmp_path):
+def test_a_truncated_file_and_one_without_transitions_are_refused(tmp_path):
     path = write_columns(tmp_path / "a.hdf5")
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(InputError, match=r"a.hdf5 cannot be read .*truncated"):
         read(path)
-
-
-def test_no_transitions_is_a_fault(tmp_path):
     one = {key: column[-1:] for key, column in columns().items()} | {"next_observations": None}
     with pytest.raises(InputError, match="holds no transition"):
-        read(write_columns(tmp_path / "a.hdf5", **one))
+        read(write_columns(tmp_path / "b.hdf5", **one))
 
 
-def test_an_unknown_data_set_is_answered_with_the_nearest():
-    with pytest.raises(InputError, match="did you mean 'd4rl/hopper-medium-replay-v2'"):
+# D4RL. ----------------------------------------------------------------------------------------------------
+
+NAME = "d4rl/walker2d-medium-v2"
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    with mirrored(write_columns(tmp_path / "source.hdf5"), monkeypatch, tmp_path / "cache") as server:
+        yield server
+
+
+def test_a_file_is_fetched_once_and_checked_at_every_use(server):
+    with pytest.raises(InputError, match=f"simbav2 offline {NAME} --download"):
+        dataset.locate(NAME)
+    path = dataset.fetch(NAME)
+    assert dataset.fetch(NAME) == path == str(dataset.locate(NAME))
+    assert server.asked == ["/d4rl/walker2d_medium-v2.hdf5 bytes=0-"]
+    dataset.locate(NAME).write_bytes(b"x")
+    with pytest.raises(InputError, match=r"walker2d_medium-v2.hdf5 is damaged"):
+        dataset.locate(NAME)
+    with pytest.raises(InputError, match=r"did you mean 'd4rl/hopper-medium-replay-v2'"):
         dataset.locate("d4rl/hopper-medium-reply-v2")
 
 
-def test_a_data_set_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(InputError, match="simbav2 offline d4rl/hopper-medium-v2 --download"):
-        dataset.locate("d4rl/hopper-medium-v2")
-
-
-# The catalog and the checker. -----------------------------------------------------------------------------
+def test_the_command_fetches_all_nine_and_fails_in_one_line(server, monkeypatch, capsys):
+    assert main(["offline", "--download"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(set(server.asked)) == 9
+    dataset.locate(NAME).unlink()
+    monkeypatch.setattr(catalog, "MIRRORS", (NOBODY,))
+    assert main(["offline", NAME, "--download"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "could not be downloaded" in line
+    assert "walker2d_medium-v2.hdf5" in line
 
 
 @pytest.mark.parametrize(
@@ -207,17 +222,17 @@ def test_a_data_set_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
     ],
 )
 def test_scores_follow_the_reference_returns(name, total, score):
-    assert catalog.find(name).robot.score(total) == pytest.approx(score, abs=1e-6)
+    assert normalized_score(name, total) == pytest.approx(score, abs=1e-6)
 
 
 def test_the_nine_data_sets_have_their_files():
     assert len(catalog.D4RL) == 9
-    assert catalog.find("d4rl/walker2d-medium-replay-v2").file == "walker2d_medium_replay-v2.hdf5"
-    assert catalog.find("d4rl/walker2d-medium-replay-v2").robot.task == "mujoco/Walker2d-v4"
+    row = catalog.find("d4rl/walker2d-medium-replay-v2")
+    assert (row.file, row.task) == ("walker2d_medium_replay-v2.hdf5", "mujoco/Walker2d-v4")
 
 
 def test_the_checker_reports_facts_and_problems(tmp_path):
-    facts = examine(write_columns(tmp_path / "a.hdf5"))
+    facts = dataset.examine(write_columns(tmp_path / "a.hdf5"))
     assert (facts["rows"], facts["transitions"], facts["episodes"], facts["terminated"]) == (7, 7, 3, 1)
     assert facts["return"] == {"mean": (7 + 56 + 64) / 3, "lowest": 7.0, "highest": 64.0}
     assert facts["length"] == {"mean": 7 / 3, "lowest": 1.0, "highest": 3.0}
@@ -227,9 +242,9 @@ def test_the_checker_reports_facts_and_problems(tmp_path):
     bad = columns()
     bad["observations"][1], bad["actions"][1] = bad["observations"][0], bad["actions"][0]
     bad["rewards"][2], bad["actions"][6] = np.nan, 2.0
-    facts = examine(write_columns(tmp_path / "b.hdf5", **bad))
+    facts = dataset.examine(write_columns(tmp_path / "b.hdf5", **bad))
     assert facts["duplicates"] == 1
     assert facts["problems"] == [
-        "rewards: 1 rows are not finite, the first is row 2",
         "actions: 1 rows are outside [-1, 1], the first is row 6",
+        "rewards: 1 rows are not finite, the first is row 2",
     ]

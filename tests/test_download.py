@@ -1,66 +1,79 @@
-"""D4RL's files from a server: whole, going on after a break, refused when wrong."""
+"""Files from a server: complete, resumed after a break, refused when wrong."""
+
+import hashlib
+import sys
+from pathlib import Path
 
 import pytest
-from offline_files import mirrored, write_columns
+from servers import NOBODY, OneFile, serving
 
-from simbav2 import InputError, download
-from simbav2.cli import main
-from simbav2.datasets import catalog
+from simbav2 import InputError
+from simbav2.download import cache_folder, fetch
 
-NAME = "d4rl/walker2d-medium-v2"
+CONTENT = bytes(range(256)) * 10
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
-    with mirrored(write_columns(tmp_path / "source.hdf5"), monkeypatch, tmp_path / "cache") as server:
-        yield server
+def address(monkeypatch):
+    OneFile.reset(monkeypatch, CONTENT)
+    with serving(OneFile) as address:
+        yield f"{address}/some/file"
 
 
-def test_a_file_is_fetched_once(server):
-    path = download.fetch(catalog.find(NAME))
-    assert path.read_bytes() == server.content
-    assert download.fetch(catalog.find(NAME)) == path
-    assert server.asked == ["/d4rl/walker2d_medium-v2.hdf5 bytes=0-"]
+def get(path, *addresses, sha256=SHA256, **options):
+    return fetch(path, addresses, "the file", "copy it", sha256, **options)
 
 
-def test_a_changed_file_is_noticed(server):
-    path = download.fetch(catalog.find(NAME))
-    path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(InputError, match=r"walker2d_medium-v2.hdf5 is damaged"):
-        download.cached(catalog.find(NAME))
+@pytest.mark.parametrize("sends_length", [True, False])
+def test_a_file_arrives_complete_and_reports_its_progress(address, tmp_path, monkeypatch, sends_length):
+    monkeypatch.setattr(OneFile, "sends_length", sends_length)
+    seen = []
+    path = get(tmp_path / "new" / "file", address, progress=lambda done, total: seen.append((done, total)))
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT) if sends_length else None)
+    assert [file.name for file in path.parent.iterdir()] == ["file"]
 
 
-def test_a_broken_download_goes_on(server, monkeypatch):
-    monkeypatch.setattr(server, "breaks_after", 1000)
-    with pytest.raises(InputError, match=r"could not be downloaded .*127.0.0.1.*--data FILE"):
-        download.fetch(catalog.find(NAME))
-    monkeypatch.setattr(server, "breaks_after", None)
-    assert download.fetch(catalog.find(NAME)).read_bytes() == server.content
-    assert server.asked[-1].endswith("bytes=1000-")
+def test_a_broken_download_resumes(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(OneFile, "breaks_after", 1000)
+    with pytest.raises(
+        InputError, match=r"^the file could not be downloaded \(127.0.0.1: .*; check .* or copy it$"
+    ):
+        get(tmp_path / "file", address)
+    monkeypatch.setattr(OneFile, "breaks_after", None)
+    assert get(tmp_path / "file", address).read_bytes() == CONTENT
+    assert OneFile.asked[-1] == "/some/file bytes=1000-"
 
 
-def test_another_file_is_refused_and_the_next_mirror_asked(server, monkeypatch):
-    good = server.content
-    monkeypatch.setattr(server, "content", b"<html>Moved</html>")
+def test_a_partial_file_that_is_complete_is_taken(address, tmp_path):
+    (tmp_path / ".file.127.0.0.1.part").write_bytes(CONTENT)
+    assert get(tmp_path / "file", address).read_bytes() == CONTENT
+
+
+def test_another_file_is_refused_and_the_next_mirror_asked(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(OneFile, "content", b"<html>Moved</html>")
     with pytest.raises(InputError, match=r"127.0.0.1: another file, its SHA-256 is not "):
-        download.fetch(catalog.find(NAME))
-    folder = catalog.find(NAME).path.parent
-    assert not list(folder.iterdir())
-    monkeypatch.setattr(catalog, "MIRRORS", ("http://127.0.0.1:9/", *catalog.MIRRORS))  # nobody listens there
-    monkeypatch.setattr(server, "content", good)
-    assert download.fetch(catalog.find(NAME)).read_bytes() == good
+        get(tmp_path / "file", address)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(OneFile, "content", CONTENT)
+    assert get(tmp_path / "file", NOBODY, address).read_bytes() == CONTENT
 
 
-def test_without_a_network_one_line_says_what_to_do(server, monkeypatch, capsys):
-    monkeypatch.setattr(catalog, "MIRRORS", ("http://127.0.0.1:9/",))  # nobody listens there
-    assert main(["offline", NAME, "--download"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert "could not be downloaded" in lines[0]
-    assert "walker2d_medium-v2.hdf5" in lines[0]
+def test_failures_are_one_line_and_leave_nothing(address, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"sends more than 1,000 bytes"):
+        get(tmp_path / "file", address, largest=1000)
+    monkeypatch.setattr(OneFile, "status", 404)
+    with pytest.raises(InputError, match=r"Not Found"):
+        get(tmp_path / "file", address)
+    with pytest.raises(InputError, match=r"refused") as error:
+        get(tmp_path / "file", NOBODY)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
 
 
-def test_the_command_fetches_all_nine(server, capsys):
-    assert main(["offline", "--download"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 9
-    assert len(set(server.asked)) == 9
+@pytest.mark.parametrize(("platform", "below"), [("darwin", "Library/Caches"), ("linux", ".cache")])
+def test_the_cache_is_where_the_platform_keeps_caches(platform, below, monkeypatch):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative paths do not count")
+    assert cache_folder("name") == Path.home() / below / "simbav2" / "name"

@@ -1,23 +1,31 @@
-"""Export as a user meets it: files that act like the agent, say what they are, and need neither JAX nor us."""
+"""Exported policies: the actions of the networks they were made from, in files that need neither JAX nor us."""
 
 import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from toys import TINY
 
-from simbav2 import Failure, InputError, SimbaV2
+from simbav2 import Failure, InputError, SimbaV2, config, tasks
 from simbav2.cli import main
-from simbav2.export import numpy_policy, simbav2_policy
+from simbav2.envs.tasks import SUITES
+from simbav2.export import simbav2_policy
+from simbav2.export.formats import FORMATS
+from simbav2.export.program import program
 from simbav2.export.simbav2_policy import Policy
 from simbav2.interop import export_policy
+from simbav2.networks.policies import PolicyNetwork
+from simbav2.types import Normalizer
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy.py"
 
@@ -74,18 +82,15 @@ def test_actions_are_in_the_environments_own_units(agent, observations, folder):
 
 
 @pytest.mark.numerics
-def test_unit_actions_are_in_the_cube(agent, observations, tmp_path):
-    export_policy(agent, "numpy", tmp_path / "policy.npz", unit_actions=True)
-    policy = Policy(tmp_path / "policy.npz")
+def test_unit_actions_are_in_the_cube_and_a_loaded_agent_needs_no_environment(agent, observations, tmp_path):
+    export_policy(agent, "numpy", tmp_path / "unit.npz", unit_actions=True)
+    policy = Policy(tmp_path / "unit.npz")
     np.testing.assert_allclose(policy(observations), agent.act(observations, noise=0.0), atol=1e-5)
     assert policy.metadata["action_low"] == [-1.0] * 4
-
-
-def test_a_loaded_agent_is_exported_without_its_environment(agent, observations, tmp_path):
     agent.save(tmp_path / "saved")
-    export_policy(SimbaV2.load(tmp_path / "saved"), "numpy", tmp_path / "policy.npz")
-    policy = Policy(tmp_path / "policy.npz")
-    np.testing.assert_allclose(policy(observations).reshape(20, 2, 2), agent.predict(observations)[0], atol=1e-5)
+    export_policy(SimbaV2.load(tmp_path / "saved"), "numpy", tmp_path / "own.npz")
+    actions = Policy(tmp_path / "own.npz")(observations)
+    np.testing.assert_allclose(actions.reshape(20, 2, 2), agent.predict(observations)[0], atol=1e-5)
 
 
 def test_the_files_say_what_they_are(agent, folder):
@@ -97,12 +102,10 @@ def test_the_files_say_what_they_are(agent, folder):
     assert known["versions"]["jax"]
     model = onnx.load(folder / "policy.onnx")
     texts = {entry.key: entry.value for entry in model.metadata_props}
-    assert {name: text if name in _TEXTS else json.loads(text) for name, text in texts.items()} == known
-    (batch, size) = model.graph.input[0].type.tensor_type.shape.dim
+    plain = ("task", "preset", "config", "params_sha256")
+    assert {name: text if name in plain else json.loads(text) for name, text in texts.items()} == known
+    batch, size = model.graph.input[0].type.tensor_type.shape.dim
     assert (batch.dim_param, size.dim_value) == ("batch", 3)
-
-
-_TEXTS = ("task", "preset", "config", "params_sha256")
 
 
 def test_the_numpy_policy_needs_nothing_but_numpy(folder):
@@ -120,26 +123,19 @@ def test_the_numpy_policy_needs_nothing_but_numpy(folder):
         assert all(data[name].dtype.kind in "fU" for name in data)
 
 
-@pytest.mark.numerics
-def test_the_exported_file_must_act_like_the_agent(agent, tmp_path, monkeypatch):
-    honest = numpy_policy.act
-    monkeypatch.setattr(numpy_policy, "act", lambda model, observations: honest(model, observations) + 1e-3)
-    with pytest.raises(Failure, match="off by"):
-        export_policy(agent, "numpy", tmp_path / "policy.npz")
-    monkeypatch.setattr(numpy_policy, "act", lambda model, observations: honest(model, observations) * np.nan)
-    with pytest.raises(Failure, match="off by nan"):
+@pytest.mark.parametrize(
+    ("spoil", "message"), [(lambda x: x + 1e-3, "off by"), (lambda x: x * np.nan, "off by nan")]
+)
+def test_the_exported_file_must_act_like_the_agent(agent, tmp_path, monkeypatch, spoil, message):
+    honest = FORMATS["numpy"]
+    spoilt = honest._replace(act=lambda model, observations: spoil(honest.act(model, observations)))
+    monkeypatch.setitem(FORMATS, "numpy", spoilt)
+    with pytest.raises(Failure, match=message):
         export_policy(agent, "numpy", tmp_path / "policy.npz")
     assert not list(tmp_path.iterdir())
 
 
-def test_without_onnx_the_extra_is_named(agent, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "simbav2.export.onnx_policy")
-    with pytest.raises(InputError, match=r"pip install 'simbav2\[onnx\]'"):
-        export_policy(agent, "onnx", tmp_path / "policy.onnx")
-
-
-def test_bad_calls(agent, tmp_path):
+def test_bad_calls(agent, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="did you mean 'onnx'"):
         export_policy(agent, "onx", tmp_path / "policy.onnx")
     with pytest.raises(InputError, match=r"expected policy\.npz"):
@@ -147,6 +143,9 @@ def test_bad_calls(agent, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Failure, match="cannot be written"):
         export_policy(agent, "numpy", tmp_path / "file" / "policy.npz")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InputError, match=r"pip install 'simbav2\[onnx\]'"):
+        export_policy(agent, "onnx", tmp_path / "policy.onnx")
 
 
 @pytest.mark.parametrize("format", ["onnx", "numpy"])
@@ -181,3 +180,71 @@ def test_the_command_line_refuses_in_one_line(finished, capsys):
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
         assert message in captured.err
+
+
+# The list of operations. ------------------------------------------------------------------------------------
+
+SPHERE = config.Hyperspherical()
+ARCHITECTURES = {
+    "paper": SPHERE,
+    "release": replace(SPHERE, head_scaler=config.Scaler(1.0, 1.0), head_bias=True),
+    "not-normalised": replace(SPHERE, input=config.Shifted(unit=False)),
+    "not-shifted": replace(SPHERE, input=config.Unshifted()),
+    "shifted-less": replace(SPHERE, input=config.Shifted(constant=1.0)),
+    "resized": replace(SPHERE, input=config.Resized()),
+    "scalers": replace(SPHERE, scaler=config.Scaler(1.0, 0.5), lerp=config.Scaler(0.5, 1.0)),
+    "pre-layer-norm": config.PreLayerNorm(),
+    "mlp": config.MLP(),
+}
+
+
+def sizes(suite: str) -> list[tuple[int, int]]:
+    """Observations and actions of the suite's tasks with the fewest and the most of either."""
+    rows = [(task.observation_size, task.action_size) for task in tasks(suite)]
+    by_actions = [(actions, observations) for observations, actions in rows]
+    extremes = (min(rows), max(rows), min(by_actions)[::-1], max(by_actions)[::-1])
+    return list(dict.fromkeys(extremes))
+
+
+def trained(shape: tuple[int, ...], rng) -> np.ndarray:
+    """Weights of the size that training leaves; scalers and biases are nowhere near their start."""
+    drawn = rng.normal(size=shape) / np.sqrt(shape[0]) if len(shape) == 2 else rng.uniform(0.1, 0.6, shape)
+    return drawn.astype(np.float32)
+
+
+def check(actor: config.Actor, policy, observation_size: int, action_size: int) -> None:
+    rng = np.random.default_rng(0)
+    network = PolicyNetwork(policy, actor, action_size)
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, observation_size)))["params"]
+    params = jax.tree.map(lambda leaf: trained(leaf.shape, rng), shapes)
+    # Far from the origin in units of the deviation, as positions and clocks are.
+    mean, std = 30 * rng.normal(size=observation_size), rng.uniform(1e-3, 5, observation_size)
+    normalizer = Normalizer(mean.astype(np.float32), std.astype(np.float32), np.float32(1))
+    observations = (mean + std * rng.normal(size=(1_000, observation_size))).astype(np.float32)
+
+    actions = network.apply({"params": params}, normalizer.observation(observations))
+    expected = np.asarray(actions.sample(jax.random.PRNGKey(0), 0.0))
+    assert expected.std() > 1e-3  # far more than the tolerance
+    metadata = {"task": "test", "observation_size": observation_size, "action_size": action_size}
+    operations = program(actor, params, normalizer)
+    for name, written in FORMATS.items():
+        model = written.encode(operations, metadata)
+        found = written.act(model, observations)
+        assert found.dtype == np.float32, name
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(written.act(model, observations[:1]), expected[:1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.numerics
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+@pytest.mark.parametrize("suite", ["mujoco", *(pytest.param(s, marks=pytest.mark.full) for s in list(SUITES)[1:])])
+def test_every_architecture_at_every_suites_sizes(suite, architecture):
+    for observation_size, action_size in sizes(suite):
+        check(config.Actor(architecture=architecture), config.Gaussian(), observation_size, action_size)
+
+
+@pytest.mark.numerics
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+@pytest.mark.parametrize("depth", [2, *(pytest.param(depth, marks=pytest.mark.full) for depth in (1, 3))])
+def test_every_policy_at_other_depths_and_widths(depth, architecture):
+    check(config.Actor(width=24, depth=depth, architecture=architecture), config.Deterministic(), 5, 2)

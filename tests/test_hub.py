@@ -16,12 +16,21 @@ from short_runs import rows
 from simbav2 import SimbaV2
 from simbav2.config import presets
 from simbav2.errors import CheckpointError, Failure, InputError
+from simbav2.experiments.report.model_card import write_card
 from simbav2.experiments.report.report import write_report
 from simbav2.experiments.report.runs import read_run
 from simbav2.interop import hub
 
 pytestmark = pytest.mark.skipif(find_spec("huggingface_hub") is None, reason="huggingface_hub is not installed")
 REPO = FakeHub.repo
+
+
+def connect(address):
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import disable_progress_bars
+
+    disable_progress_bars()
+    return HfApi(endpoint=address, token=FakeHub.token)
 
 
 @pytest.fixture
@@ -34,23 +43,17 @@ def server(monkeypatch):
 
 
 @pytest.fixture
-def api(server, monkeypatch, tmp_path):
-    from huggingface_hub import HfApi
-    from huggingface_hub.utils import disable_progress_bars
-
-    disable_progress_bars()
-    return HfApi(endpoint=server, token=FakeHub.token)
+def api(server):
+    return connect(server)
 
 
 @pytest.fixture(scope="module")
 def pushed(finished):
     """The files of one push."""
-    from huggingface_hub import HfApi
-
     with pytest.MonkeyPatch.context() as monkeypatch, serving(FakeHub) as address:
         monkeypatch.setattr(FakeHub, "exists", False)
         monkeypatch.setattr(FakeHub, "files", {})
-        hub.push(HfApi(endpoint=address, token=FakeHub.token), finished, REPO)
+        hub.push(connect(address), finished, REPO, write_card=write_card)
         return dict(FakeHub.files)
 
 
@@ -84,7 +87,7 @@ def test_a_run_goes_to_the_hub_and_comes_back_as_the_same_agent(server, api, fin
     np.testing.assert_array_equal(before.predict(observations)[0], after.predict(observations)[0])
     assert not (folder / "replay").exists()
     assert write_report([read_run(folder)], tmp_path / "report").exists()
-    with pytest.raises(InputError, match="walker is there already; choose another --out"):
+    with pytest.raises(InputError, match="walker exists already; choose another --out"):
         hub.pull(api, REPO, folder)
 
 
@@ -101,12 +104,14 @@ def test_the_card_says_what_the_policy_is(on_the_hub, finished):
     assert "![learning curve](curve.png)" in card
     assert on_the_hub["curve.png"].startswith(b"\x89PNG")
     assert f"simbav2 pull {REPO} --out policy" in card
+    kinds = {".md", ".png", ".json", ".csv", ".jsonl", ".safetensors"}
+    assert {Path(name).suffix for name in on_the_hub} == kinds
 
 
 def test_a_saved_agent_is_pushed_in_the_place_of_a_run(api, on_the_hub, finished, tmp_path):
     assert any(name.startswith("checkpoints/") for name in on_the_hub)
     SimbaV2.load(finished).save(tmp_path / "agent")
-    hub.push(api, tmp_path / "agent", REPO)
+    hub.push(api, tmp_path / "agent", REPO, write_card=write_card)
     saved = {path.name for path in (tmp_path / "agent").iterdir()}
     assert set(on_the_hub) == {*saved, "README.md"}
     assert "Made by" not in on_the_hub["README.md"].decode()
@@ -129,7 +134,7 @@ def test_a_saved_agent_is_pushed_in_the_place_of_a_run(api, on_the_hub, finished
 )
 def test_other_files_are_refused_before_any_is_fetched(api, on_the_hub, name, tmp_path):
     on_the_hub[name] = b"{}"
-    with pytest.raises(InputError, match="is no file of a simbav2 policy"):
+    with pytest.raises(InputError, match="is not a file of a simbav2 policy"):
         hub.pull(api, REPO, tmp_path / "new" / "policy")
     assert not (tmp_path / "new").exists()
 
@@ -154,7 +159,7 @@ def test_a_damaged_policy_leaves_nothing(api, on_the_hub, tmp_path, change):
             del on_the_hub[name]
         case "another":
             on_the_hub[name] = on_the_hub[name][::-1]
-    with pytest.raises(CheckpointError, match="holds no whole policy"):
+    with pytest.raises(CheckpointError, match="holds no complete policy"):
         hub.pull(api, REPO, tmp_path / "policy")
     assert not list(tmp_path.iterdir())
 
@@ -169,10 +174,10 @@ def test_links_are_not_pushed(api, finished, tmp_path):
     assert not FakeHub.files
 
 
-def test_what_goes_wrong_is_one_line(server, api, finished, tmp_path):
-    with pytest.raises(InputError, match=rf"^{REPO} is not on the hub, or not for you to see; "):
+def test_what_goes_wrong_is_one_line(server, api, finished, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=rf"^{REPO} is not on the hub, or is private; log in"):
         hub.pull(api, REPO, tmp_path / "policy")
-    with pytest.raises(InputError, match="is no repository"):
+    with pytest.raises(InputError, match="is not a repository"):
         hub.pull(api, "one/two/three", tmp_path / "policy")
     with pytest.raises(InputError, match="holds no saved agent"):
         hub.push(api, tmp_path, REPO)
@@ -181,13 +186,6 @@ def test_what_goes_wrong_is_one_line(server, api, finished, tmp_path):
     assert refused.stderr.startswith(f"simbav2: {REPO}")
     assert refused.stderr.count("\n") == 1
     assert not FakeHub.files
-
-
-def test_a_missing_package_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match=r"pip install 'simbav2\[hub\]'"):
         hub.connect()
-
-
-def test_every_file_of_a_policy_is_known(on_the_hub):
-    assert {Path(name).suffix for name in on_the_hub} == {".md", ".png", ".json", ".csv", ".jsonl", ".safetensors"}

@@ -56,27 +56,18 @@ def test_predict_keeps_the_protocol(agent, expected):
 
 
 @needs_package
-def test_evaluate_policy_gives_our_own_mean(agent, expected):
-    from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    env = DummyVecEnv([lambda: make_env(TASK, seed=agent.evaluation_seed)])
-    mean, _ = evaluate_policy(agent, env, n_eval_episodes=5, warn=False)
-    assert mean == pytest.approx(expected)
-    alone = make_env(TASK, seed=agent.evaluation_seed)  # it wraps single environments itself
-    assert evaluate_policy(agent, alone, n_eval_episodes=5, warn=False)[0] == pytest.approx(expected)
-
-
-@needs_package
-def test_a_vec_env_of_several(agent):
+def test_evaluate_policy_gives_our_own_mean_and_takes_several(agent, expected):
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
-    env = VecMonitor(DummyVecEnv([lambda seed=seed: make_env(TASK, seed=seed) for seed in range(3)]))
-    returns, lengths = evaluate_policy(agent, env, n_eval_episodes=6, return_episode_rewards=True)
+    # It wraps a single environment itself.
+    alone = make_env(TASK, seed=agent.evaluation_seed)
+    for env in (DummyVecEnv([lambda: make_env(TASK, seed=agent.evaluation_seed)]), alone):
+        assert evaluate_policy(agent, env, n_eval_episodes=5, warn=False)[0] == pytest.approx(expected)
+    several = VecMonitor(DummyVecEnv([lambda seed=seed: make_env(TASK, seed=seed) for seed in range(3)]))
+    returns, lengths = evaluate_policy(agent, several, n_eval_episodes=6, return_episode_rewards=True)
     assert len(returns) == len(lengths) == 6
-    actions, _ = agent.predict(env.reset())
-    assert actions.shape == (3, 3)
+    assert agent.predict(several.reset())[0].shape == (3, 3)
 
 
 @needs_package

@@ -12,31 +12,33 @@ from simbav2.training.offline import make_agent
 
 minari = pytest.importorskip("minari", reason="Minari is not installed: pip install 'simbav2[offline]'")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning"
-)  # Minari asks for an author, an address and the like
+# Minari asks for an author, an address and the like.
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("_installed_here")]
 
 
 @pytest.fixture
-def pendulum(tmp_path, monkeypatch):
-    """Two episodes of Pendulum-v1, whose torques reach from -2 to 2; the first terminates, the second is cut."""
+def _installed_here(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    buffers = [
-        minari.data_collector.EpisodeBuffer(
-            observations=np.arange(12, dtype=np.float32).reshape(4, 3) + 100 * number,
-            actions=np.array([[-2.0], [0.0], [1.0]], np.float32),
-            rewards=np.array([1.0, 2.0, 3.0]),
-            terminations=np.array([False, False, number == 0]),
-            truncations=np.array([False, False, number == 1]),
-            infos={},
-        )
-        for number in range(2)
-    ]
+
+
+def episode(observations, actions, terminates=False):
+    last = np.arange(len(actions)) == len(actions) - 1
+    return minari.data_collector.EpisodeBuffer(
+        observations=np.asarray(observations, np.float32),
+        actions=np.asarray(actions, np.float32),
+        rewards=np.arange(len(actions), dtype=np.float64),
+        terminations=last & terminates,
+        truncations=last & (not terminates),
+        infos={},
+    )
+
+
+def test_a_minari_data_set_becomes_its_transitions():
+    """Two episodes of Pendulum-v1, whose torques reach from -2 to 2; only the first terminates."""
+    observations, torques = np.arange(12).reshape(4, 3), [[-2.0], [0.0], [1.0]]
+    buffers = [episode(observations, torques, terminates=True), episode(observations + 100, torques)]
     minari.create_dataset_from_buffers(dataset_id="test/pendulum-v0", env=gym.make("Pendulum-v1"), buffer=buffers)
-    return "minari/test/pendulum-v0"
-
-
-def test_a_minari_data_set_becomes_its_transitions(pendulum):
+    pendulum = "minari/test/pendulum-v0"
     with dataset.opened(Data(source=pendulum, transitions=1)) as source:
         data = dataset.read(source, 0.5)
         assert source.task == "Pendulum-v1"
@@ -54,25 +56,13 @@ def test_a_minari_data_set_becomes_its_transitions(pendulum):
     assert make_agent(pendulum, settings=TINY).config.task == "Pendulum-v1"
 
 
-class Lopsided(gym.Env):
-    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
-    action_space = gym.spaces.Box(np.float32([-1.0, -0.8]), np.float32([-0.3, -0.6]))
-
-
-def test_actions_on_asymmetric_bounds_are_taken(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    low, high = Lopsided.action_space.low, Lopsided.action_space.high
+def test_actions_on_asymmetric_bounds_are_taken():
+    low, high = np.float32([-1.0, -0.8]), np.float32([-0.3, -0.6])
 
     def write(name, actions):
-        buffer = minari.data_collector.EpisodeBuffer(
-            observations=np.zeros((len(actions) + 1, 3), np.float32),
-            actions=actions,
-            rewards=np.zeros(len(actions)),
-            terminations=np.zeros(len(actions), bool),
-            truncations=np.arange(len(actions)) == len(actions) - 1,
-            infos={},
-        )
-        spaces = {"action_space": gym.spaces.Box(low, high), "observation_space": Lopsided.observation_space}
+        buffer = episode(np.zeros((len(actions) + 1, 3)), actions)
+        box = gym.spaces.Box(-1, 1, (3,), np.float32)
+        spaces = {"action_space": gym.spaces.Box(low, high), "observation_space": box}
         minari.create_dataset_from_buffers(dataset_id=f"test/{name}-v0", buffer=[buffer], **spaces)
         with dataset.opened(Data(source=f"minari/test/{name}-v0", transitions=1)) as source:
             return dataset.read(source, 0.5).replay.action[: len(actions)]
@@ -82,7 +72,6 @@ def test_actions_on_asymmetric_bounds_are_taken(tmp_path, monkeypatch):
         write("outside", np.stack([low, high * np.float32(0.99)]))
 
 
-def test_one_that_is_not_here_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+def test_one_that_is_not_here_says_how_to_get_it():
     with pytest.raises(InputError, match="simbav2 offline minari/none/such-v0 --download"):
         make_agent("minari/none/such-v0")

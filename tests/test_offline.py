@@ -178,7 +178,7 @@ def test_resuming_refuses_other_data(words, data, tmp_path):
     assert main([*words, "--out", str(folder), "--stop-after", "100"]) == 0
     with hdf5._h5py(copy).File(copy, "r+") as file:
         file["rewards"][0] += 1
-    with pytest.raises(InputError, match=r"hopper-medium-v2 holds other data than the run began with"):
+    with pytest.raises(InputError, match=r"hopper-medium-v2 holds other data than the run started with"):
         run.resume(folder)
 
 
@@ -200,7 +200,7 @@ def test_acting_learns_half_from_data_and_half_from_what_happens(finished):
     [
         ([], "no data set given"),
         (["d4rl/hopper-hard-v2"], "unknown data set 'd4rl/hopper-hard-v2'"),
-        (["nowhere.hdf5"], "nowhere.hdf5 is not there"),
+        (["nowhere.hdf5"], "nowhere.hdf5 does not exist"),
         (["DATA", "--env-steps", "7"], "env-steps follows from the data"),
         (["DATA", "--then-online", "-1"], "--then-online is -1"),
         (

@@ -2,35 +2,46 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import msgpack
 import numpy as np
 import pytest
+from toys import TINY
 
 import simbav2
-from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2 import CheckpointError, InputError, SimbaV2, make_env
 from simbav2.cli import main
-from simbav2.interop import from_release, messagepack
+from simbav2.interop import from_release
+from simbav2.interop.release_networks import actor_names, critic_names, read_msgpack
 from simbav2.normalization import RunningStatistics
 
 SAMPLE = Path(__file__).parents[2] / "shared" / "release_checkpoint"
 SIZES = (5, 1)
 
-pytestmark = [pytest.mark.numerics, pytest.mark.skipif(not SAMPLE.exists(), reason=f"{SAMPLE} is not there")]
+pytestmark = pytest.mark.numerics
 near = {"rtol": 1e-5, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
-def golden():
+def sample():
+    if not SAMPLE.exists():
+        pytest.skip(f"{SAMPLE} does not exist")
+    return SAMPLE / "ckpt"
+
+
+@pytest.fixture(scope="module")
+def golden(sample):
     with np.load(SAMPLE / "golden.npz") as data:
         return dict(data)
 
 
 @pytest.fixture(scope="module")
-def agent():
-    return from_release(SAMPLE / "ckpt", *SIZES, env="dmc/cartpole-swingup")
+def agent(sample):
+    return from_release(sample, *SIZES, env="dmc/cartpole-swingup")
 
 
 def test_actions_values_and_statistics_are_the_authors(agent, golden):
@@ -79,24 +90,22 @@ def test_sizes_and_counts_are_read_from_the_arrays(agent):
 
 
 def raw(part: str) -> dict:
-    return messagepack.read(SAMPLE / "ckpt" / part / "checkpoint_0" / "checkpoint")
+    return read_msgpack(SAMPLE / "ckpt" / part / "checkpoint_0" / "checkpoint")
 
 
 def packed(tree) -> bytes:
     """The tree in Flax's way of writing arrays."""
 
     def array(value):
-        if not isinstance(value, np.ndarray):
-            raise TypeError(f"{value!r}")
-        contents = (list(value.shape), value.dtype.name, value.tobytes())
-        return msgpack.ExtType(1, msgpack.packb(contents))
+        value = np.asarray(value)
+        return msgpack.ExtType(1, msgpack.packb((list(value.shape), value.dtype.name, value.tobytes())))
 
     return msgpack.packb(tree, default=array)
 
 
 @pytest.fixture
-def copy(tmp_path):
-    shutil.copytree(SAMPLE / "ckpt", tmp_path / "ckpt")
+def copy(sample, tmp_path):
+    shutil.copytree(sample, tmp_path / "ckpt")
     for path in (tmp_path / "ckpt").rglob("*"):
         path.chmod(0o755)
     return tmp_path / "ckpt"
@@ -126,18 +135,13 @@ def test_two_critics(copy, agent, golden):
     np.testing.assert_allclose(two.q_values(golden["obs"], golden["act"]), expected, **near)
 
 
-def test_it_can_be_saved_loaded_and_trained_on(agent, golden, tmp_path):
-    agent.save(tmp_path / "run")
-    again = SimbaV2.load(tmp_path / "run")
-    np.testing.assert_array_equal(again.predict(golden["obs"])[0], agent.predict(golden["obs"])[0])
-    assert again.updates == 25
-
-
-def test_it_acts_before_it_goes_on_learning(copy):
-    """The checkpoint brings no experience: as much as a warm-up gives is gathered first, by its own policy."""
-    from dataclasses import replace
-
+def test_it_can_be_saved_and_acts_before_it_goes_on_learning(copy, golden, tmp_path):
+    """The checkpoint brings no replay: as much as a warm-up gives is collected first, by its own policy."""
     saved = from_release(copy, *SIZES, env="dmc/cartpole-swingup")
+    saved.save(tmp_path / "run")
+    again = SimbaV2.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(golden["obs"])[0], saved.predict(golden["obs"])[0])
+    assert again.updates == 25
     small = replace(saved.config.replay, batch_size=32)
     config = replace(saved.config, warmup_decisions=40, replay=small)
     agent = SimbaV2.from_config(config, saved.task, saved.source)
@@ -154,15 +158,13 @@ def test_it_acts_before_it_goes_on_learning(copy):
 def test_damaged_files_get_one_line_that_names_them(copy, part):
     file = copy / part / "checkpoint_0" / "checkpoint"
     whole = file.read_bytes()
+    content = raw(part)
     attacks = [whole[:40], whole[: len(whole) // 2], b"", b"\xc1", b"\x91" * 5_000, whole + b"\0", packed([1])]
-    attacks += [
-        packed({}),
-        packed({"params": 3}),
-        packed({**raw(part), "params": {}, "G": np.zeros(0), "obs_rms_var": 3}),
-    ]
-    attacks += [packed({**raw(part), "params": {"encoder": 1}, "obs_rms_count": 1e30, "G_rms_count": -1.0})]
-    if "opt_state" in raw(part) and part != "target_critic":
-        attacks += [packed({**raw(part), "opt_state": "PLACEHOLDER"}), packed({**raw(part), "opt_state": 7})]
+    attacks += [packed({}), packed({"params": 3})]
+    attacks += [packed({**content, "params": {}, "G": np.zeros(0), "obs_rms_var": 3})]
+    attacks += [packed({**content, "params": {"encoder": 1}, "obs_rms_count": 1e30, "G_rms_count": -1.0})]
+    if "opt_state" in content and part != "target_critic":
+        attacks += [packed({**content, "opt_state": state}) for state in ("PLACEHOLDER", 7)]
     for data in attacks:
         file.write_bytes(data)
         with pytest.raises(CheckpointError, match=part) as caught:
@@ -192,32 +194,30 @@ def test_forged_arrays_are_refused(copy, data, message):
         from_release(copy, *SIZES)
 
 
-def test_arrays_that_do_not_fit_are_refused(copy):
-    actor = raw("actor")
-    kernel = actor["params"]["predictor"]["mean_w2"]["hyper_dense"]
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p["predictor"].pop("mean_bias"), "lacks 'mean_bias'"),
+        (lambda p: p.update(more=np.zeros(3, np.float32)), "more is unknown"),
+        (lambda p: p["predictor"].update(mean_bias=np.zeros(2, np.float32)), r"expected float32\(1,\)"),
+        (lambda p: p["predictor"].update(mean_bias=np.zeros(1)), "float64"),
+        (lambda p: p["predictor"].update(mean_bias=np.full(1, np.nan, np.float32)), "not finite"),
+        (lambda p: p["encoder"].update({f"layers_{n}": p["encoder"]["layers_0"] for n in range(70)}), "70 layers"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(copy, change, message):
+    tree = raw("actor")
+    change(tree["params"])
+    put(copy, "actor", packed(tree))
+    with pytest.raises(CheckpointError, match=message):
+        from_release(copy, *SIZES)
 
-    def refused(change, message):
-        tree = raw("actor")
-        change(tree["params"])
-        put(copy, "actor", packed(tree))
-        with pytest.raises(CheckpointError, match=message):
-            from_release(copy, *SIZES)
 
-    assert kernel["kernel"].shape == (16, 1)
-    refused(lambda p: p["predictor"].pop("mean_bias"), "lacks 'mean_bias'")
-    refused(lambda p: p.update(more=np.zeros(3, np.float32)), "more is unknown")
-    refused(lambda p: p["predictor"].update(mean_bias=np.zeros(2, np.float32)), r"expected float32\(1,\)")
-    refused(lambda p: p["predictor"].update(mean_bias=np.zeros(1)), "float64")
-    refused(lambda p: p["predictor"].update(mean_bias=np.full(1, np.nan, np.float32)), "not finite")
-    layer = raw("actor")["params"]["encoder"]["layers_0"]
-    refused(lambda p: p["encoder"].update({f"layers_{n}": layer for n in range(70)}), "70 layers")
+def test_too_many_critics_are_refused(copy):
     tree = raw("critic")
-    tree["params"] = {
-        "VmapSimbaV2Critic_0": stacked(tree["params"], None, lambda a, _: np.zeros((99, *a.shape), np.float32))
-    }
-    put(copy, "actor", packed(actor))
-    put(copy, "critic", packed(tree))
-    with pytest.raises(CheckpointError, match="99 members"):
+    many = stacked(tree["params"], None, lambda a, _: np.zeros((99, *a.shape), np.float32))
+    put(copy, "critic", packed({**tree, "params": {"VmapSimbaV2Critic_0": many}}))
+    with pytest.raises(CheckpointError, match="99 critics"):
         from_release(copy, *SIZES)
 
 
@@ -234,15 +234,88 @@ def test_wrong_sizes_and_folders_are_refused(copy, tmp_path):
     with pytest.raises(InputError, match="holds no checkpoint of the authors' code"):
         from_release(tmp_path, *SIZES)
     with pytest.raises(InputError, match="dmc/walker-walk has 24 observations"):
-        from_release(SAMPLE / "ckpt", *SIZES, env="dmc/walker-walk")
+        from_release(SAMPLE / "ckpt", *SIZES, env=TASK)
 
 
-def test_the_command_leaves_an_agent_to_evaluate_and_export(tmp_path, capsys):
+def test_the_command_leaves_an_agent_to_evaluate_and_export(sample, tmp_path, capsys):
     out = str(tmp_path / "agent")
     sizes = ["--observation-size", "5", "--action-size", "1", "--task", "dmc/cartpole-swingup"]
-    assert main(["import-release", str(SAMPLE / "ckpt"), *sizes, "--out", out, "--json"]) == 0
+    assert main(["import-release", str(sample), *sizes, "--out", out, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["critic"] == {"width": 32, "depth": 2, "num_critics": 1}
     assert main(["evaluate", out, "--episodes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["episodes"][0]["length"] == 500
     assert main(["export", out, "--format", "numpy", "--out", str(tmp_path / "policy.npz")]) == 0
     assert (tmp_path / "policy.npz").exists()
+
+
+# A forged checkpoint: on walker-walk its policy sees the coordinate it learned from. ---------------------------
+
+TASK = "dmc/walker-walk"
+
+
+def tree_of(params, names) -> dict:
+    """Our parameters under the authors' names; of one critic, whose place begins with a number."""
+    tree: dict = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
+        place = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value").removeprefix("0/")
+        *folders, last = names[place].split("/")
+        node = tree
+        for folder in folders:
+            node = node.setdefault(folder, {})
+        node[last] = np.array(leaf)
+    return tree
+
+
+def forge(folder) -> None:
+    """A policy that reads coordinate 0: every other row of its embedding but the constant's is zero.
+
+    What the embedding makes of the input is normalised, so the length of the observation does not matter either.
+    """
+    state = SimbaV2(TASK, preset="release", **TINY).state
+    depth = lambda number: SimpleNamespace(sizes=lambda: SimpleNamespace(depth=number))  # noqa: E731
+    actor = tree_of(state.actor.params, actor_names(depth(1)))
+    critic = tree_of(state.critic.params, critic_names(depth(1)))
+    actor["embedder"]["w"]["hyper_dense"]["kernel"][1:-1] = 0
+    temperature = {"log_temp": np.zeros((), np.float32)}
+    networks = {"actor": actor, "critic": critic, "target_critic": critic, "temperature": temperature}
+    count = np.zeros((), np.int32)
+    parts = {}
+    for name, params in networks.items():
+        zeros = jax.tree.map(np.zeros_like, params)
+        adam = [{"count": count, "mu": zeros, "nu": zeros}]
+        parts[name] = {"params": params, "opt_state": adam, "update_step": count}
+    zeros, ones = np.zeros((1, 24), np.float32), np.ones((1, 24), np.float32)
+    parts["obs_norm"] = {"obs_rms_mean": zeros, "obs_rms_var": ones, "obs_rms_count": 1.0}
+    parts["rew_norm"] = {"G_rms_mean": zeros[0, :1], "G_rms_var": ones[0, :1], "G_rms_count": 1.0}
+    parts["rew_norm"] |= {"G": np.array([11.0]), "G_r_max": np.array(11.0)}
+    for name, tree in parts.items():
+        (folder / name / "checkpoint_0").mkdir(parents=True)
+        (folder / name / "checkpoint_0" / "checkpoint").write_bytes(packed(tree))
+
+
+def test_a_policy_that_reads_the_first_coordinate_sees_the_height(tmp_path):
+    """Sorted, the keys of walker are height, orientations, velocity; dm_control gives orientations first."""
+    forge(tmp_path)
+    agent = from_release(tmp_path, 24, 6, env=TASK)
+    with make_env(TASK, seed=1) as env:
+        observation, _ = env.reset()
+        heights, actions, expected = [], [], []
+        for _ in range(20):
+            action, _ = agent.predict(observation)
+            height = env.unwrapped._control.physics.torso_height()
+            heights.append(height)
+            actions.append(action)
+            expected.append(agent.predict(np.array([height] + 23 * [0.5], np.float32))[0])
+            observation, *_ = env.step(np.ones(6, np.float32))
+    assert np.ptp(heights) > 0.1
+    assert np.ptp(actions, axis=0).max() > 0.01  # it does respond
+    np.testing.assert_allclose(actions, expected, atol=1e-5)
+
+
+def test_an_imported_agent_begins_its_episodes_with_a_running_return_of_zero(tmp_path):
+    forge(tmp_path)
+    agent = from_release(tmp_path, 24, 6, env=TASK)
+    assert agent.statistics.returns.running[0] == 11
+    agent.learn(2)
+    assert agent.statistics.returns.running[0] == pytest.approx(agent.trainer.replay.reward[0])
+    assert agent.statistics.returns.largest == 11

@@ -22,9 +22,8 @@ from simbav2.checkpoint import checkpoint, rotation
 from simbav2.checkpoint.checkpoint import Checkpoint
 from simbav2.config import Config, override, presets
 from simbav2.datasets.dataset import Dataset
-from simbav2.envs.make import CUSTOM
 from simbav2.envs.spaces import Spaces
-from simbav2.envs.tasks import Task
+from simbav2.envs.tasks import CUSTOM, Task
 from simbav2.envs.vector import Envs, make_vector_env
 from simbav2.errors import InputError, printable
 from simbav2.training.callbacks import Callback

@@ -3,15 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simbav2.envs.tasks import normalized_score
 from simbav2.errors import InputError
 from simbav2.experiments.report.curve_files import read_curves
 from simbav2.experiments.report.runs import read_run
 from simbav2.experiments.report.scores import (
     common_settings,
-    d4rl_score,
     mean_curve,
     methods,
-    normalized_score,
     run_curve,
     suite_curve,
 )
@@ -151,9 +150,9 @@ def test_the_curve_of_a_suite_is_of_normalised_means(make_run):
 
 
 def test_d4rl_scores_are_in_percent_of_the_expert():
-    assert d4rl_score("d4rl/hopper-medium-v2", 3234.3) == pytest.approx(100)
-    assert d4rl_score("d4rl/walker2d-medium-expert-v2", 1.629008) == pytest.approx(0)
-    assert d4rl_score("d4rl/antmaze-umaze-v2", 1.0) is None
+    assert normalized_score("d4rl/hopper-medium-v2", 3234.3) == pytest.approx(100)
+    assert normalized_score("d4rl/walker2d-medium-expert-v2", 1.629008) == pytest.approx(0)
+    assert normalized_score("d4rl/antmaze-umaze-v2", 1.0) is None
 
 
 CURVES = """,exp_name,env_name,seed,metric,env_step,value

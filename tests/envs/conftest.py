@@ -47,7 +47,7 @@ def simulator(task: Task, request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def gl() -> None:
-    """Skips a test where no picture can be drawn."""
+    """Skips a test where no frame can be drawn."""
     try:
         choose_library()
     except InputError as error:

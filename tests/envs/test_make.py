@@ -6,9 +6,10 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import TimeLimit
 
-from simbav2.envs import rendering
-from simbav2.envs.make import describe, make_env
+from simbav2.envs import rendering, wrappers
+from simbav2.envs.make import Attempt, attempt, describe, make_env, missing
 from simbav2.envs.spaces import UnitActions
+from simbav2.envs.tasks import find
 from simbav2.errors import InputError
 
 
@@ -66,13 +67,9 @@ def test_actions_are_rescaled_to_the_bounds_and_clipped():
         np.testing.assert_array_equal(inner.received, np.array(expected, np.float32))
         assert inner.received.dtype == np.float32
 
-
-def test_unit_actions_pass_through_to_the_last_bit():
-    inner = Counter()
-    env = make_env(inner)
+    env = make_env(inner := Counter())  # of unit bounds: to the last bit
     env.reset()
-    action = np.array([1e-9, -0.1], np.float32)
-    env.step(action)
+    env.step(action := np.array([1e-9, -0.1], np.float32))
     np.testing.assert_array_equal(inner.received, action)
 
 
@@ -85,10 +82,7 @@ def test_action_repeat_adds_rewards_and_stops_at_the_end():
     observation, reward, terminated, _, info = env.step(np.zeros(2))
     assert (reward, terminated, observation[1]) == (4 + 5, True, 5)
     assert not info["success"]
-
-
-def test_a_time_limit_of_its_own_stays_and_is_counted_before_the_repeat():
-    env = make_env(TimeLimit(Counter(length=100), 3), action_repeat=2)
+    env = make_env(TimeLimit(Counter(length=100), 3), action_repeat=2)  # its own limit counts simulator steps
     env.reset()
     assert env.step(np.zeros(2))[2:4] == (False, False)
     observation, reward, terminated, truncated, _ = env.step(np.zeros(2))
@@ -138,9 +132,13 @@ def test_dict_observations_are_flattened_in_gymnasiums_order():
     assert observation in env.observation_space
 
 
-def test_tables_and_lists_of_bytes_are_no_images():
+def test_observations_become_float32_and_small_tables_are_no_images(recwarn):
     for space in (Box(-1, 1, (2, 3)), Box(0, 255, (7,), np.uint8), Box(0, 3, (4, 4), np.uint8)):
         assert make_env(Counter(observations=space)).observation_space.shape == (space.sample().size,)
+    env = make_env(Counter(observations=Box(-1e300, 0.1, (2,), np.float64)))
+    np.testing.assert_array_equal(env.observation_space.low, [-np.inf, -np.inf])  # float32 has no such bound
+    np.testing.assert_array_equal(env.observation_space.high, np.array([0.1, 0.1], np.float32))
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -174,30 +172,17 @@ def test_an_observation_is_not_a_view_of_the_environments_own():
     assert first[1] == 0
 
 
-def test_bounds_beyond_float32_become_infinite(recwarn):
-    env = make_env(Counter(observations=Box(-1e300, 0.1, (2,), np.float64)))
-    np.testing.assert_array_equal(env.observation_space.low, [-np.inf, -np.inf])
-    np.testing.assert_array_equal(env.observation_space.high, np.array([0.1, 0.1], np.float32))
-    assert not recwarn.list
-
-
-def test_a_gymnasium_id_works():
-    env = make_env("Pendulum-v1")
-    task = describe(env, "Pendulum-v1")
+def test_the_facts_of_an_environment():
+    task = describe(make_env("Pendulum-v1"), "Pendulum-v1")
     assert (task.id, task.suite, task.observation_size, task.action_size) == ("Pendulum-v1", "custom", 3, 1)
     assert (task.action_repeat, task.episode_length, task.early_termination) == (1, 200, True)
     assert task.normalized(1.0) is None
-
-
-def test_facts_of_an_environment_of_ones_own():
-    assert describe(make_env(Counter), Counter).id == "Counter"
-    assert describe(make_env(Counter), Counter).episode_length == 1000
+    task = describe(make_env(Counter), Counter)
+    assert (task.id, task.episode_length) == ("Counter", 1000)
     limited = TimeLimit(Counter(), 30)
     task = describe(make_env(limited, action_repeat=3), limited)
     assert (task.episode_length, task.action_repeat) == (30, 3)
-
-
-def test_facts_of_a_task_keep_all_but_the_action_repeat():
+    # A task of the benchmark keeps all but the action repeat.
     task = describe(make_env("dmc/pendulum-swingup", action_repeat=4), "dmc/pendulum-swingup")
     assert (task.suite, task.action_repeat, task.episode_length) == ("dmc-easy", 4, 1000)
 
@@ -209,14 +194,8 @@ def test_facts_of_a_task_keep_all_but_the_action_repeat():
         (Counter(actions=Box(-np.inf, 1, (2,))), "actions of .*Counter.* are Box.*finite bounds"),
         (Counter(actions=Box(0, 3, (2,), np.int64)), "actions of .*Counter.* are Box.*Box of floats"),
         (Counter(observations=Discrete(3)), r"observations of .*Counter.* are Discrete\(3\); expected a Box"),
-        (
-            Counter(observations=Dict({"a": Discrete(3)})),
-            "observations of .*Counter.* are Dict.*Dict of Boxes",
-        ),
-        (
-            Counter(observations=Box(0, 1, (64, 64, 3))),
-            r"hold an image, .*\(64, 64, 3\).*no convolutional encoder",
-        ),
+        (Counter(observations=Dict({"a": Discrete(3)})), "observations of .*Counter.* are Dict.*Dict of Boxes"),
+        (Counter(observations=Box(0, 1, (64, 64, 3))), r"an image, .*\(64, 64, 3\).*no convolutional encoder"),
         (Counter(observations=Box(0, 255, (84, 84), np.uint8)), "hold an image, .*FlattenObservation"),
         (Counter(observations=Dict({"camera": Box(0, 255, (8, 8), np.uint8)})), "hold an image"),
         ("dmc/walker-wlak", "unknown task 'dmc/walker-wlak'.*did you mean 'dmc/walker-walk'"),
@@ -249,32 +228,47 @@ def test_a_missing_package_comes_with_its_install_line(monkeypatch):
         make_env("dmc/walker-walk")
 
 
-def test_without_a_gl_library_a_picture_is_refused_and_training_is_not(monkeypatch):
+def test_without_a_gl_library_a_frame_is_refused_and_training_is_not(monkeypatch):
     rendering.choose_library.cache_clear()
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.setattr(rendering, "draws", lambda library: False)
-    with pytest.raises(InputError, match=r"no picture can be drawn .*; install libegl1"):
+    with pytest.raises(InputError, match=r"no frame can be drawn .*; install libegl1"):
         make_env("dmc/pendulum-swingup", render_mode="rgb_array")
     make_env("dmc/pendulum-swingup").reset()
     make_env("Pendulum-v1", render_mode="rgb_array")  # needs none
-
-
-def test_the_first_library_that_draws_is_taken(monkeypatch):
-    rendering.choose_library.cache_clear()
     monkeypatch.setenv("MUJOCO_GL", "")
     monkeypatch.setattr(rendering, "draws", lambda library: library == "osmesa")
-    assert rendering.choose_library() == "osmesa"
+    assert rendering.choose_library() == "osmesa"  # the first that draws
     rendering.choose_library.cache_clear()
 
 
-def test_a_picture_shows_something():
-    try:
-        env = make_env("dmc/pendulum-swingup", render_mode="rgb_array")
-    except InputError:
-        pytest.skip("no GL library here")
-    with env:
-        env.reset()
-        picture = env.render()
-    assert picture.shape == (480, 480, 3)
-    assert picture.dtype == np.uint8
-    assert picture.std() > 1
+# Whether tasks work here. ---------------------------------------------------------------------------------
+
+
+def test_a_task_that_works_is_stepped_as_often_as_asked(monkeypatch):
+    steps = []
+    step = wrappers.EpisodeSeeds.step
+    monkeypatch.setattr(wrappers.EpisodeSeeds, "step", lambda env, action: steps.append(1) or step(env, action))
+    hopper = find("mujoco/Hopper-v4")  # falls within the fifty steps
+    assert attempt(hopper) == Attempt("mujoco/Hopper-v4", "mujoco", True)
+    assert len(steps) == 50
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "remedy"),
+    [
+        (InputError("mujoco/Ant-v4 cannot be built (a; b); pip c"), "cannot be built (a; b)", "pip c"),
+        (OSError("broken"), "OSError('broken')", "pip install --force-reinstall simbav2"),
+    ],
+)
+def test_a_problem_comes_with_its_remedy(monkeypatch, error, problem, remedy):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr("simbav2.envs.make.make_env", fail)
+    assert attempt(find("mujoco/Ant-v4")) == Attempt("mujoco/Ant-v4", "mujoco", False, problem, remedy)
+
+
+def test_a_suite_is_missing_when_none_of_its_tasks_works():
+    tried = [("a/1", "a", False, "one of two"), ("a/2", "a", True), ("b/1", "b", False, "first"), ("b/2", "b", 0)]
+    assert [one.problem for one in missing([Attempt(*row) for row in tried])] == ["first"]

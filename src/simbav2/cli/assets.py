@@ -33,8 +33,8 @@ def _run(options: argparse.Namespace) -> int:
         if assets.find() != folder:
             raise InputError(f"installed in {folder}, but {assets.VARIABLE} names another folder; unset it")
     if options.json:
-        return print_json({"folder": str(folder), "files": len(assets.sums()), "fetched": fetched})
-    print(f"{len(assets.sums())} HumanoidBench files {'installed' if fetched else 'already there'}: {folder}")
+        return print_json({"folder": str(folder), "files": len(assets.checksums()), "fetched": fetched})
+    print(f"{len(assets.checksums())} HumanoidBench files {'installed' if fetched else 'already there'}: {folder}")
     return 0
 
 

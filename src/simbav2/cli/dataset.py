@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(path: Path, as_json: bool) -> int:
-    from simbav2.datasets.check import examine
+    from simbav2.datasets.dataset import examine
 
     facts = examine(path)
     if as_json:

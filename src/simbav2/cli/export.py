@@ -31,9 +31,9 @@ def add(command: AddCommand) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from simbav2.agent import Agent
-    from simbav2.export.export import export_policy, suffix
+    from simbav2.export import export_policy, find_format
 
-    out = options.out or options.folder / f"policy{suffix(options.format)}"
+    out = options.out or options.folder / f"policy{find_format(options.format).suffix}"
     exported = export_policy(Agent.load(options.folder), options.format, out, options.unit_actions)
     if options.json:
         files = [str(file) for file in exported.files]

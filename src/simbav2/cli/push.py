@@ -19,9 +19,10 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from simbav2.experiments.report.model_card import write_card
     from simbav2.interop import hub
 
-    address = hub.push(hub.connect(), options.folder, options.repo, options.private)
+    address = hub.push(hub.connect(), options.folder, options.repo, options.private, write_card)
     if options.json:
         return print_json({"repo": options.repo, "commit": address})
     print(f"{options.folder} is on the hub: {address}")

@@ -42,7 +42,7 @@ def _by_suite(rows: Sequence[Task]) -> dict[str, list[Task]]:
 
 
 def _check(rows: Sequence[Task], as_json: bool) -> int:
-    from simbav2.envs.check import attempt, missing
+    from simbav2.envs.make import attempt, missing
 
     attempts = []
     for suite, members in _by_suite(rows).items():

@@ -1,1 +1,1 @@
-"""Dataset experience: which data sets there are, how their files are read, written, checked and fetched."""
+"""Recorded experience: the data sets, and how their files are read, written, checked and fetched."""

@@ -1,4 +1,4 @@
-"""Dataset experience in memory: a replay that is full from the start."""
+"""A data set in memory (a replay that is full from the start), where its file is, and a report about the file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2 import download
+from simbav2 import download, runtime
 from simbav2.config import Data
 from simbav2.datasets import catalog, hdf5
+from simbav2.datasets.hdf5 import Source
 from simbav2.datasets.minari import PREFIX, MinariSource
-from simbav2.datasets.part import Source
 from simbav2.errors import InputError
 from simbav2.normalization import RunningStatistics
 from simbav2.replay import Replay
@@ -24,24 +25,31 @@ from simbav2.replay import Replay
 @dataclass(frozen=True)
 class Dataset:
     replay: Replay
-    over: NDArray[np.bool_]  # [N], the last of its episode
+    episode_end: NDArray[np.bool_]  # [N], the last of its episode
+
+    def __len__(self) -> int:
+        return len(self.episode_end)
 
     def statistics(self, num_envs: int) -> RunningStatistics:
-        """Of one pass over the data in order, episode by episode; the episodes of `num_envs` are yet to start."""
-        replay, rows = self.replay, len(self.over)
+        """Of one pass over the data in order; the running returns of `num_envs` environments start at zero."""
+        replay = self.replay
         found = RunningStatistics.start(replay.observation.shape[1], 1)
-        for first in range(0, rows, hdf5.BLOCK):
-            block = slice(first, min(first + hdf5.BLOCK, rows))
-            found = found.fit(replay.observation[block], replay.reward[block], self.over[block], replay.discount)
+        for block in self._blocks():
+            ends = self.episode_end[block]
+            found = found.fit(replay.observation[block], replay.reward[block], ends, replay.discount)
         return found._replace(returns=found.returns._replace(running=np.zeros(num_envs)))
 
     def sha256(self) -> str:
-        """Of the transitions themselves, whatever kind of file they came from."""
-        digest, rows = hashlib.sha256(self.over.tobytes()), len(self.over)
-        for first in range(0, rows, hdf5.BLOCK):
-            for _, column in sorted(self.replay.export_rows(first, min(first + hdf5.BLOCK, rows)).items()):
+        """Of the transitions, whatever kind of file they came from."""
+        digest = hashlib.sha256(self.episode_end.tobytes())
+        for block in self._blocks():
+            for _, column in sorted(self.replay.export_rows(block.start, block.stop).items()):
                 digest.update(column.tobytes())
         return digest.hexdigest()
+
+    def _blocks(self) -> Iterator[slice]:
+        for first in range(0, len(self), hdf5.BLOCK):
+            yield slice(first, min(first + hdf5.BLOCK, len(self)))
 
 
 @contextmanager
@@ -56,40 +64,108 @@ def opened(data: Data) -> Iterator[Source]:
             yield recording
 
 
-def locate(name: str, file: str | None = None) -> Path:
-    """The HDF5 file of a source: `file` where given, else the cache's for a D4RL id, else the source itself."""
-    if file is not None:
-        return Path(file).expanduser()
-    if Path(name).expanduser().suffix in (".hdf5", ".h5") and not name.startswith("d4rl/"):
-        return Path(name).expanduser()
-    return download.cached(catalog.find(name))
-
-
-def fetch(name: str, progress: download.Progress | None = None) -> str:
-    """Get a D4RL or Minari data set onto this machine; where it is now."""
-    if name.startswith(PREFIX):
-        return MinariSource(name, download=True).name
-    return str(download.fetch(catalog.find(name), progress))
-
-
 def read(source: Source, discount: float, n_step: int = 1) -> Dataset:
     """All transitions of a source, in memory once."""
     count = source.transitions
     replay = Replay(count, source.observation_size, source.action_size, 1, n_step, discount)
     replay.added = count
-    over = np.zeros(count, np.bool_)
+    episode_end = np.zeros(count, np.bool_)
     first = 0
-    for part in source.parts():
-        replay.import_rows(first, {**part._asdict(), "ended": part.apart})
-        over[first : first + len(part.over)] = part.over
-        first += len(part.over)
-    return Dataset(replay, over)
+    for chunk in source.chunks():
+        replay.import_rows(first, chunk._asdict())
+        last = first + len(chunk.reward)
+        episode_end[first:last] = chunk.episode_end
+        first = last
+    return Dataset(replay, episode_end)
 
 
 def load(data: Data, discount: float, n_step: int = 1) -> Dataset:
-    """The very transitions that a config was made for."""
+    """The transitions that a config was made for; refuses any others."""
     with opened(data) as source:
-        recorded = read(source, discount, n_step)
-    if recorded.sha256() != data.sha256:
-        raise InputError(f"{data.source} holds other data than the run began with; give it back its file")
-    return recorded
+        dataset = read(source, discount, n_step)
+    if dataset.sha256() != data.sha256:
+        raise InputError(f"{data.source} holds other data than the run started with; restore its file")
+    return dataset
+
+
+# Files. ---------------------------------------------------------------------------------------------------
+
+
+def locate(name: str, file: str | None = None) -> Path:
+    """The HDF5 file of a source: `file` if given, the cache's for a D4RL id, else the source itself."""
+    if file is not None:
+        return Path(file).expanduser()
+    if Path(name).expanduser().suffix in (".hdf5", ".h5") and not name.startswith("d4rl/"):
+        return Path(name).expanduser()
+    row = catalog.find(name)
+    path = cache_path(row)
+    if not path.is_file():
+        raise InputError(
+            f"{row.id} is not in {path.parent}; fetch it with `simbav2 offline {row.id} --download`, "
+            f"or pass --data {row.file}"
+        )
+    if download.file_sha256(path) != row.sha256:
+        raise InputError(
+            f"{path} is damaged: its SHA-256 is not {row.sha256[:12]}...; remove it and fetch it again"
+        )
+    return path
+
+
+def cache_path(row: catalog.D4RLDataset) -> Path:
+    return runtime.cache_folder("d4rl") / row.file
+
+
+def fetch(name: str, progress: download.Progress | None = None) -> str:
+    """Download a D4RL or Minari data set unless it is here; returns where it is now."""
+    if name.startswith(PREFIX):
+        return MinariSource(name, download=True).name
+    row = catalog.find(name)
+    if not cache_path(row).is_file():
+        addresses = [mirror + row.file for mirror in catalog.MIRRORS]
+        otherwise = f"get {row.file} elsewhere and pass --data FILE"
+        download.fetch(cache_path(row), addresses, row.id, otherwise, row.sha256, progress=progress)
+    return str(locate(name))
+
+
+# A report about a file. -----------------------------------------------------------------------------------
+
+NUMBERS = ("observations", "actions", "rewards", hdf5.NEXT)
+
+
+def examine(path: Path) -> dict[str, Any]:
+    """Shapes, episodes, returns, ranges, and under `problems` the reasons not to learn from the file."""
+    with hdf5.opened(path) as recording:
+        columns = {key: np.asarray(column[:]) for key, column in recording.columns.items()}
+    numbers = {key: columns[key] for key in NUMBERS if key in columns}
+    starts = np.concatenate([[0], np.flatnonzero(recording.episode_end)[:-1] + 1])
+    returns = np.add.reduceat(columns["rewards"].astype(np.float64), starts)
+    # Rows with the observation and action of an earlier row.
+    pairs = np.ascontiguousarray(np.concatenate([columns["observations"], columns["actions"]], axis=1))
+    distinct = np.unique(pairs.view(np.dtype((np.void, pairs.strides[0]))))
+    return {
+        "file": str(path),
+        "task": recording.task,
+        "rows": recording.rows,
+        "transitions": recording.transitions,
+        "shapes": {key: [*column.shape, str(column.dtype)] for key, column in columns.items()},
+        "episodes": len(starts),
+        "terminated": int(recording.terminated.sum()),
+        "length": _summary(np.diff([*starts, recording.rows])),
+        "return": _summary(returns),
+        "ranges": {key: _range(column) for key, column in numbers.items()},
+        "duplicates": len(pairs) - len(distinct),
+        "problems": [
+            f"{key}: {len(rows)} rows are {problem}, the first is row {rows[0]}"
+            for key, column in numbers.items()
+            for problem, rows in hdf5.bad_rows(key, column)
+        ],
+    }
+
+
+def _summary(values: NDArray) -> dict[str, float]:
+    return {"mean": float(values.mean()), "lowest": float(values.min()), "highest": float(values.max())}
+
+
+def _range(column: NDArray) -> list[float] | None:
+    finite = column[np.isfinite(column)]
+    return [float(finite.min()), float(finite.max())] if finite.size else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2.datasets.part import Chunk, check_actions, check_finite
+from simbav2.datasets.hdf5 import Chunk, check
 from simbav2.envs.spaces import FlatObservations, UnitActions
 from simbav2.errors import InputError
 
@@ -15,7 +15,7 @@ PREFIX = "minari/"
 
 
 class MinariSource:
-    """An installed data set. Observations become flat, actions are rescaled to [-1, 1]."""
+    """An installed data set. Observations are flattened, actions rescaled to [-1, 1]."""
 
     def __init__(self, name: str, download: bool = False) -> None:
         try:
@@ -38,19 +38,17 @@ class MinariSource:
         self.observation_size = self._observations.size
         self.action_size = self._actions.size
 
-    def parts(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         first = 0
         for episode in self._data.iterate_episodes():
             count = len(episode.rewards)
             observation = self._observations.flatten(episode.observations, (count + 1,))
-            check_finite(observation, f"{self.name} observations", first)
             action = self._actions.from_environment(episode.actions)
-            check_finite(action, f"{self.name} actions", first)
-            check_actions(action, f"{self.name} actions", first)
             reward = np.asarray(episode.rewards, np.float32)
-            check_finite(reward, f"{self.name} rewards", first)
-            over = np.arange(count) == count - 1
+            for key, column in {"observations": observation, "actions": action, "rewards": reward}.items():
+                check(self.name, key, column, first)
             terminated = np.asarray(episode.terminations, np.bool_)
             end = np.array([count - 1])
+            over = np.arange(count) == end
             yield Chunk(observation[:-1], action, reward, terminated, over, end, observation[-1:])
             first += count

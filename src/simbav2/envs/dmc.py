@@ -1,7 +1,7 @@
 """The DeepMind Control Suite as Gymnasium environments.
 
 dm_control looks for a GL library when it is imported, and fails or complains where there is none. Here it is
-imported without one, and Gymnasium's renderer draws the pictures.
+imported without one, and Gymnasium's renderer draws the frames.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
-from simbav2.envs.rendering import Camera, check_mode
+from simbav2.envs.rendering import Camera, RenderedEnv
 from simbav2.envs.tasks import Task
 from simbav2.errors import SimulationDiverged
 
@@ -29,30 +29,24 @@ finally:
     if _library is not None:
         os.environ["MUJOCO_GL"] = _library
 
-CAMERAS = {"quadruped": "y"}  # elsewhere the first camera shows the body; there it is far above
+CAMERAS = {"quadruped": "y"}  # the first camera of the others shows the body; its own is far above
 
 
-class ControlSuite(gym.Env):
-    """One task of the suite. Observations are flattened with their keys sorted by name; nothing limits the time.
+class ControlSuite(RenderedEnv):
+    """One task of the suite, without a time limit. Observations are flattened with their keys sorted by name.
 
     The authors' code sorts them, too (Gymnasium's `Dict` does), so their checkpoints see what they learned from.
-
-    `reset(seed=s)` starts the very episode that `suite.load(..., task_kwargs={"random": s})` starts with.
+    `reset(seed=s)` starts the same episode as `suite.load(..., task_kwargs={"random": s})`.
     """
 
     def __init__(self, domain: str, task: str, render_mode: str | None = None) -> None:
-        check_mode(render_mode)
         self._control = suite.load(domain, task, task_kwargs={"time_limit": float("inf")})
         action, parts = self._control.action_spec(), self._control.observation_spec().values()
         size = sum(int(np.prod(part.shape)) for part in parts)
         self.action_space = gym.spaces.Box(action.minimum, action.maximum, dtype=np.float64)
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)
-        self.metadata = {
-            "render_modes": ["rgb_array"],
-            "render_fps": round(1 / self._control.control_timestep()),
-        }
-        self.render_mode = render_mode
-        self._camera = Camera(self.model, self.data, CAMERAS.get(domain, 0))
+        fps = round(1 / self._control.control_timestep())
+        super().__init__(render_mode, fps, Camera(self.model, self.data, CAMERAS.get(domain, 0)))
 
     @property
     def model(self) -> mujoco.MjModel:
@@ -76,19 +70,8 @@ class ControlSuite(gym.Env):
         except PhysicsError as error:
             raise SimulationDiverged(str(error)) from error
         terminated = timestep.discount == 0.0
-        return (
-            _flatten(timestep.observation),
-            timestep.reward,
-            terminated,
-            timestep.last() and not terminated,
-            {},
-        )
-
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        return self._camera.picture() if self.render_mode else None
-
-    def close(self) -> None:
-        self._camera.close()
+        truncated = timestep.last() and not terminated
+        return _flatten(timestep.observation), timestep.reward, terminated, truncated, {}
 
 
 def build(task: Task, render_mode: str | None) -> gym.Env:

@@ -1,7 +1,7 @@
 """`make_env`: any task id, Gymnasium id, environment or callable, wrapped as the benchmark demands.
 
-Time limits are counted in simulator steps, hence inside the action repeat. A simulator is imported when one
-of its environments is made.
+Time limits count simulator steps, so they sit inside the action repeat. A simulator is imported when one of its
+environments is made.
 """
 
 from __future__ import annotations
@@ -9,123 +9,76 @@ from __future__ import annotations
 import copy
 import importlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from simbav2.envs.rendering import check_import, choose_library
-from simbav2.envs.tasks import Task, find, tasks
+from simbav2.envs.tasks import SUITES, TASKS, Task, custom_task, find
 from simbav2.envs.wrappers import ActionRepeat, EpisodeSeeds, VectorSpaces
 from simbav2.errors import InputError, nearest
 
 Source: TypeAlias = str | gym.Env | Callable[[], gym.Env]
 
-_MODULES = {"hbench": "humanoid_bench"}
-CUSTOM = "custom"  # the suite of what is not a task of the benchmark
-EPISODE_LENGTH = 1000  # assumed, for the discount only, of an environment that states no time limit
-
 
 def make_env(
-    source: Source, seed: int = 0, action_repeat: int | None = None, render_mode: str | None = None
+    source: Source,
+    seed: int = 0,
+    action_repeat: int | None = None,
+    render_mode: str | None = None,
+    *,
+    stream: int = 0,
 ) -> EpisodeSeeds:
     """The environment of `source`: actions in [-1, 1], flat float32 observations, a seed for every episode.
 
     A task of the benchmark brings its own action repeat and time limit. Everything else has action repeat 1
-    and the time limit it was made with.
+    and the time limit it was made with. `stream` numbers the environments that share one seed.
     """
-    return make_member(source, seed, 0, action_repeat, render_mode)
-
-
-def make_member(
-    source: Source, seed: int, stream: int, action_repeat: int | None = None, render_mode: str | None = None
-) -> EpisodeSeeds:
-    """`make_env` for member number `stream` of several that share the run's seed."""
     if seed < 0:
         raise InputError(f"seed is {seed}; expected at least 0")
     if action_repeat is not None and action_repeat < 1:
         raise InputError(f"action_repeat is {action_repeat}; expected at least 1")
     task = find(source) if isinstance(source, str) else None
-    env = _simulate(task, render_mode) if task else _obtain(source, render_mode)
+    env = _make_task(task, render_mode) if task else _make_custom(source, render_mode)
     repeat = action_repeat or (task.action_repeat if task else 1)
     return EpisodeSeeds(VectorSpaces(ActionRepeat(env, repeat)), seed, stream)
 
 
 def describe(env: gym.Env, source: object) -> Task:
-    """The facts of an environment that `make_env` made from `source`.
-
-    Outside the benchmark failure is assumed possible (two critics are the careful choice), and an episode
-    without a time limit is taken to last EPISODE_LENGTH steps.
-    """
+    """The facts of an environment that `make_env` made from `source`."""
     repeat = env.get_wrapper_attr("action_repeat")
     task = find(source) if isinstance(source, str) else None
     if task:
         return replace(task, action_repeat=repeat)
-    name = source if isinstance(source, str) else _name(env.unwrapped)
-    length = _time_limit(env) or EPISODE_LENGTH
+    spec = env.unwrapped.spec
+    name = source if isinstance(source, str) else spec.id if spec else type(env.unwrapped).__name__
     (observation_size,), (action_size,) = env.observation_space.shape or (), env.action_space.shape or ()
-    return custom(name, observation_size, action_size, repeat, length)
-
-
-def custom(name: str, observation_size: int, action_size: int, action_repeat: int, episode_length: int) -> Task:
-    """The row that an environment outside the benchmark would have."""
-    sizes = observation_size, action_size
-    return Task(name, CUSTOM, *sizes, action_repeat, episode_length, True, "return", None, None)
+    return custom_task(name, observation_size, action_size, repeat, _time_limit(env))
 
 
 def make_another(env: gym.Env | VectorEnv) -> gym.Env | VectorEnv:
     """A new environment like `env`, made from its spec."""
+    refusal = InputError(
+        f"{env} is used for training, evaluation needs another one, and there is no spec to make it from; "
+        "give one (`env=` of evaluate, `evaluation_env=` of learn), or make the agent from a callable or an id"
+    )
     spec = copy.deepcopy(env.spec)
     vector = isinstance(env, VectorEnv)
-    if spec is None or (vector and env.unwrapped is not env):  # the spec of a vector does not know its wrappers
-        raise _alone(env)
+    if spec is None or (vector and env.unwrapped is not env):  # a vector's spec does not list its wrappers
+        raise refusal
     spec.kwargs.pop("render_mode", None)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return gym.make_vec(spec) if vector else gym.make(spec, disable_env_checker=True)
     except (gym.error.Error, ValueError) as error:  # such as a wrapper that does not record its arguments
-        raise _alone(env) from error
-
-
-def _alone(env: gym.Env | VectorEnv) -> InputError:
-    return InputError(
-        f"{env} is trained on, evaluation needs an environment of its own, and there is no spec to make one from; "
-        "give one (`env=` of evaluate, `evaluation_env=` of learn), or make the agent from a callable or an id"
-    )
-
-
-def _simulate(task: Task, render_mode: str | None) -> gym.Env:
-    """A task of ours, from the module that bears its family's name."""
-    check_import()
-    try:
-        suite = importlib.import_module(f"simbav2.envs.{_MODULES.get(task.family, task.family)}")
-    except ImportError as error:
-        package = "simbav2[myosuite]" if task.family == "myosuite" else "simbav2"
-        raise InputError(f"{task.id} cannot be built ({error}); pip install '{package}'") from error
-    if render_mode is not None:
-        choose_library()
-    env: gym.Env = suite.build(task, render_mode)
-    return env
-
-
-def _obtain(source: Source, render_mode: str | None) -> gym.Env:
-    """Somebody else's environment."""
-    if render_mode is not None:
-        with suppress(InputError):  # it may need no GL library
-            choose_library()
-    if isinstance(source, str):
-        return _make_registered(source, render_mode)
-    env = obtain(source)
-    if not isinstance(env, gym.Env):
-        raise InputError(f"{source!r} made {env}; expected a single environment")
-    if render_mode not in (None, env.render_mode):
-        raise InputError(f"{env.unwrapped} has render_mode {env.render_mode!r}; make it with {render_mode!r}")
-    return env
+        raise refusal from error
 
 
 def obtain(source: object) -> gym.Env | VectorEnv:
@@ -140,24 +93,10 @@ def obtain(source: object) -> gym.Env | VectorEnv:
     return env
 
 
-def _make_registered(name: str, render_mode: str | None) -> gym.Env:
-    # An environment without pictures need not know of render modes.
-    drawn: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-    try:
-        with warnings.catch_warnings():
-            # Gymnasium's advice (newer versions and so on) concerns whoever chose the id, not a training run.
-            warnings.simplefilter("ignore")
-            return gym.make(name, disable_env_checker=True, **drawn)
-    except gym.error.DependencyNotInstalled as error:
-        raise InputError(f"{name!r} lacks a package: {error}") from error
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        raise _unregistered(name) from error
-
-
 def check_registered(name: str, others: Iterable[str] = ()) -> None:
-    """Refuse what is no Gymnasium id, without making anything; one that names a module is left to it.
+    """Refuse an unknown Gymnasium id without making anything; an id with a module is accepted unseen.
 
-    `others` are what the name might have been meant for besides tasks and ids.
+    `others` are further names to suggest.
     """
     try:
         if ":" not in name:
@@ -166,14 +105,56 @@ def check_registered(name: str, others: Iterable[str] = ()) -> None:
         raise _unregistered(name, others) from error
 
 
+def _suite_module(task: Task) -> Any:
+    check_import()
+    suite = SUITES[task.suite]
+    try:
+        return importlib.import_module(suite.module)
+    except ImportError as error:
+        package = f"simbav2[{suite.extra}]" if suite.extra else "simbav2"
+        raise InputError(f"{task.id} cannot be built ({error}); pip install '{package}'") from error
+
+
+def _make_task(task: Task, render_mode: str | None) -> gym.Env:
+    module = _suite_module(task)
+    if render_mode is not None:
+        choose_library()
+    env: gym.Env = module.build(task, render_mode)
+    return env
+
+
+def _make_custom(source: Source, render_mode: str | None) -> gym.Env:
+    """An environment outside the benchmark."""
+    if render_mode is not None:
+        with suppress(InputError):  # it may need no GL library
+            choose_library()
+    if isinstance(source, str):
+        return _make_registered(source, render_mode)
+    env = obtain(source)
+    if not isinstance(env, gym.Env):
+        raise InputError(f"{source!r} made {env}; expected a single environment")
+    if render_mode not in (None, env.render_mode):
+        raise InputError(f"{env.unwrapped} has render_mode {env.render_mode!r}; make it with {render_mode!r}")
+    return env
+
+
+def _make_registered(name: str, render_mode: str | None) -> gym.Env:
+    # An environment that cannot be drawn need not accept the argument.
+    keywords: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+    try:
+        with warnings.catch_warnings():
+            # Gymnasium's advice (newer versions and so on) is for whoever chose the id, not for a training run.
+            warnings.simplefilter("ignore")
+            return gym.make(name, disable_env_checker=True, **keywords)
+    except gym.error.DependencyNotInstalled as error:
+        raise InputError(f"{name!r} lacks a package: {error}") from error
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise _unregistered(name) from error
+
+
 def _unregistered(name: str, others: Iterable[str] = ()) -> InputError:
-    known = [*(task.id for task in tasks()), *others, *gym.registry]
-    hint = nearest(name, known) or "; see `simbav2 tasks` and gymnasium.registry"
+    hint = nearest(name, [*TASKS, *others, *gym.registry]) or "; see `simbav2 tasks` and gymnasium.registry"
     return InputError(f"{name!r} is neither a task nor a Gymnasium id{hint}")
-
-
-def _name(env: gym.Env) -> str:
-    return env.spec.id if env.spec else type(env).__name__
 
 
 def _time_limit(env: gym.Env) -> int | None:
@@ -182,3 +163,48 @@ def _time_limit(env: gym.Env) -> int | None:
             return env._max_episode_steps
         env = env.env
     return env.spec.max_episode_steps if env.spec else None
+
+
+# Whether tasks work on this machine. ----------------------------------------------------------------------
+
+
+class Attempt(NamedTuple):
+    task: str
+    suite: str
+    ok: bool
+    problem: str = ""
+    remedy: str = ""
+
+
+def attempt(task: Task, steps: int = 50) -> Attempt:
+    """Build, reset and step a task; an error is part of the answer."""
+    try:
+        if SUITES[task.suite].model_files:
+            _suite_module(task).verify()
+        _play(task, steps)
+    except InputError as error:
+        # One line, by convention: the problem, then the remedy.
+        problem, _, remedy = str(error).rpartition("; ")
+        return Attempt(task.id, task.suite, False, problem.removeprefix(f"{task.id} "), remedy)
+    except Exception as error:  # a broken install may raise anything
+        return Attempt(task.id, task.suite, False, repr(error), "pip install --force-reinstall simbav2")
+    return Attempt(task.id, task.suite, True)
+
+
+def missing(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The first attempt of every suite none of whose tasks works."""
+    working = {one.suite for one in attempts if one.ok}
+    first = {one.suite: one for one in reversed(attempts) if one.suite not in working}
+    return list(reversed(first.values()))
+
+
+def _play(task: Task, steps: int) -> None:
+    with make_env(task.id) as env:
+        env.action_space.seed(0)
+        observation, _ = env.reset(seed=0)
+        for _ in range(steps):
+            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                observation, _ = env.reset()
+            assert observation.shape == (task.observation_size,), f"observation of shape {observation.shape}"
+            assert np.isfinite(observation).all(), "observation is not finite"

@@ -1,4 +1,4 @@
-"""The five Gymnasium MuJoCo tasks. The benchmark is made of version 4, which Gymnasium advises against."""
+"""The five Gymnasium MuJoCo tasks. The benchmark uses version 4, which Gymnasium deprecates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,5 @@ from simbav2.envs.tasks import Task
 def build(task: Task, render_mode: str | None) -> gym.Env:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return gym.make(
-            task.name,
-            max_episode_steps=task.episode_length,
-            disable_env_checker=True,
-            render_mode=render_mode,
-        )
+        limit = task.episode_length
+        return gym.make(task.name, max_episode_steps=limit, disable_env_checker=True, render_mode=render_mode)

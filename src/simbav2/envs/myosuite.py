@@ -1,7 +1,7 @@
 """The ten hand tasks of MyoSuite as Gymnasium environments.
 
 MyoSuite ignores the seed given to `reset`: its goals come from a generator that is seeded when an environment
-is made. Here every seed reaches that generator, so it decides the whole episode.
+is made. Here every seed reaches that generator, so the seed determines the whole episode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
-from simbav2.envs.rendering import Camera, check_mode
+from simbav2.envs.rendering import Camera, RenderedEnv
 from simbav2.envs.tasks import Task
 
 os.environ.setdefault("ROBOHIVE_VERBOSITY", "SILENT")  # no credits for every environment made
@@ -27,32 +27,29 @@ os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # it imports GitPython, wh
 
 
 @contextmanager
-def _unnoticed() -> Iterator[None]:
-    """MyoSuite greets, warns of casts, and changes how all of the program's arrays are printed."""
+def _quiet() -> Iterator[None]:
+    """MyoSuite prints a greeting, warns of casts, and changes NumPy's print options."""
     with redirect_stdout(io.StringIO()), np.printoptions(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-with _unnoticed():
+with _quiet():
     import myosuite  # noqa: F401 (registers its environments)
 
 CAMERA = "hand_side_inter"
 
 
-class Hand(gym.Env):
-    """One task. Nothing limits the time; an episode ends where MyoSuite gives up, as with a dropped object."""
+class Hand(RenderedEnv):
+    """One task, without a time limit. An episode ends where MyoSuite ends it, as with a dropped object."""
 
     def __init__(self, name: str, render_mode: str | None = None) -> None:
-        check_mode(render_mode)
-        with _unnoticed():
+        with _quiet():
             self._hand = cast(Any, gym.make(name, disable_env_checker=True).unwrapped)
         self.action_space = self._hand.action_space
         # Its own space says [-10, 10], which nothing enforces.
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, self._hand.observation_space.shape, np.float32)
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / self._hand.dt)}
-        self.render_mode = render_mode
-        self._camera = Camera(self.model, self.data, CAMERA)
+        super().__init__(render_mode, round(1 / self._hand.dt), Camera(self.model, self.data, CAMERA))
 
     @property
     def model(self) -> mujoco.MjModel:
@@ -60,7 +57,7 @@ class Hand(gym.Env):
 
     @property
     def data(self) -> mujoco.MjData:
-        """What is simulated. MyoSuite's `mj_data` is a copy, made anew for every observation."""
+        """The simulated state. MyoSuite's `mj_data` is a copy, made again for every observation."""
         return self._hand.robot.mj_data
 
     def reset(
@@ -74,12 +71,6 @@ class Hand(gym.Env):
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, _, info = self._hand.step(action)
         return observation, float(reward), terminated, False, {**info, "success": bool(info["solved"])}
-
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        return self._camera.picture() if self.render_mode else None
-
-    def close(self) -> None:
-        self._camera.close()
 
 
 def build(task: Task, render_mode: str | None) -> gym.Env:

@@ -1,12 +1,14 @@
-"""Which spaces the agent takes, and how they become vectors: actions in [-1, 1], observations in float32.
+"""Which spaces an agent accepts, and how they become vectors: actions in [-1, 1], observations in float32.
 
-`Spaces` is saved with an agent: what a user sees of the environment, so that a loaded agent takes its observations
-and gives actions in its units without making it.
+`Spaces` is saved with an agent, so that a loaded one knows the environment's observations and action units without
+making the environment.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -21,15 +23,11 @@ class UnitActions:
     """A Box with finite bounds, seen as the cube [-1, 1]^A."""
 
     def __init__(self, space: Space, owner: object) -> None:
-        expected = "expected a Box of floats with finite bounds"
+        refusal = f"the actions of {owner} are {space}; expected a Box of floats with finite bounds"
         if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
-            raise InputError(
-                f"the actions of {owner} are {space}; {expected}: only continuous control is supported"
-            )
+            raise InputError(f"{refusal}: only continuous control is supported")
         if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-            raise InputError(
-                f"the actions of {owner} are {space}; {expected}: wrap it with RescaleAction or the like"
-            )
+            raise InputError(f"{refusal}: wrap it with RescaleAction or the like")
         self.box = space
         self.low, self.high = space.low, space.high
         # The halves first, so that the widest float32 bounds do not overflow.
@@ -44,10 +42,10 @@ class UnitActions:
         return np.minimum(np.maximum(self.center + self.reach * shaped, self.low), self.high)
 
     def from_environment(self, action: NDArray[Any]) -> NDArray[np.float32]:
-        """The other way: a batch of the environment's own actions as [N, A], in the cube where it allows them.
+        """The inverse: a batch of the environment's own actions as [N, A], in the cube if within their bounds.
 
-        An action that exceeds a bound by no more than float32 rounds is on the bound. An entry whose bounds are
-        equal has no units: it is zero.
+        An action that exceeds a bound by no more than float32's rounding counts as on the bound. An entry whose
+        bounds are equal becomes zero.
         """
         own, low, high = (np.asarray(array, np.float64) for array in (action, self.low, self.high))
         rounding = np.spacing(np.maximum(np.abs(low), np.abs(high)).astype(np.float32))
@@ -59,30 +57,39 @@ class UnitActions:
 
 
 class FlatObservations:
-    """A Box that is no image, or a Dict of them (in Gymnasium's order), as one float32 vector."""
+    """A Box (but no image), or a Dict of them (in Gymnasium's order), as one float32 vector."""
 
     def __init__(self, space: Space, owner: object) -> None:
-        if not _boxes_only(space):
-            raise InputError(f"the observations of {owner} are {space}; expected a Box or a Dict of Boxes")
-        if image := _image(space):
-            raise InputError(
-                f"the observations of {owner} hold an image, {image}; the agent takes vectors and has no "
-                "convolutional encoder: give it features, or flatten it with gymnasium.wrappers.FlattenObservation"
-            )
+        self._boxes = list(_boxes(space))
+        for _, box in self._boxes or [((), space)]:
+            if not isinstance(box, spaces.Box):
+                raise InputError(f"the observations of {owner} are {space}; expected a Box or a Dict of Boxes")
+            if _is_image(box):
+                raise InputError(
+                    f"the observations of {owner} hold an image, {box}; the agent has no convolutional encoder: "
+                    "give it features, or flatten it with gymnasium.wrappers.FlattenObservation"
+                )
         self._space = space
         flat = spaces.flatten_space(space)
         assert isinstance(flat, spaces.Box)
-        with np.errstate(over="ignore"):  # a bound beyond float32 is no bound
+        with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
             low, high = flat.low.astype(np.float32), flat.high.astype(np.float32)
         self.size = low.size
         self.space = spaces.Box(low, high, dtype=np.float32)
 
     def flatten(self, observation: Any, batch: tuple[int, ...] = ()) -> NDArray[np.float32]:
         """`observation`, of leading shape `batch`, as a new array [*batch, O]."""
-        return _flatten(self._space, observation, batch)
+        parts = []
+        for keys, box in self._boxes:
+            array = np.asarray(functools.reduce(operator.getitem, keys, observation))
+            if array.shape != (expected := batch + (box.shape or ())):
+                raise ValueError(f"the observation has shape {array.shape}, expected {expected}")
+            with np.errstate(over="ignore"):  # infinite where float32 cannot hold it, and refused as such later
+                parts.append(array.astype(np.float32).reshape(*batch, -1))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     def batch(self, observation: Any) -> tuple[NDArray[np.float32], bool]:
-        """One observation or a batch of them as a user holds it: [N, O], and whether it was a batch."""
+        """One observation or a batch of them in the user's form: [N, O], and whether it was a batch."""
         arrays, batched = _as_batch(self._space, observation, "observation")
         return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=-1), batched
 
@@ -110,15 +117,15 @@ class Spaces(NamedTuple):
         return self.actions.from_environment(array)
 
     def to_json(self) -> dict[str, Any]:
-        """All that is needed to use a policy. Bounds of observations are not."""
+        """What using a policy needs, so no bounds of observations."""
         box = self.actions.box
         bounds = {"low": box.low.tolist(), "high": box.high.tolist(), "dtype": str(box.dtype)}
         return {"observation": self.observations.layout(), "action": bounds}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], observation_size: int, action_size: int) -> Self:
-        """What `to_json` wrote, for networks of these sizes; a ValueError where it is something else."""
-        # Counted before anything of that size is made.
+        """What `to_json` wrote, for networks of these sizes; a ValueError for anything else."""
+        # Counted before anything of that size is allocated.
         if (size := _layout_size(data["observation"])) != observation_size:
             raise ValueError(f"spaces.observation has {size} numbers; expected {observation_size}")
         bounds, dtype = data["action"], np.dtype(data["action"]["dtype"])
@@ -129,29 +136,19 @@ class Spaces(NamedTuple):
         return cls(observation, UnitActions(spaces.Box(low, high, dtype=dtype.type), "saved agent"))
 
 
-def _boxes_only(space: Space) -> bool:
+def _boxes(space: Space, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Space]]:
+    """All parts of nested Dicts, with the keys that lead to them."""
     if isinstance(space, spaces.Dict):
-        return len(space) > 0 and all(_boxes_only(part) for part in space.values())
-    return isinstance(space, spaces.Box)
+        for key, part in space.items():
+            yield from _boxes(part, (*keys, key))
+    else:
+        yield keys, space
 
 
-def _image(space: Space) -> spaces.Box | None:
-    """The first part that is an image: three axes or more, or rows of bytes. Small tables of floats are none."""
-    if isinstance(space, spaces.Dict):
-        return next(filter(None, map(_image, space.values())), None)
-    assert isinstance(space, spaces.Box)
+def _is_image(space: spaces.Box) -> bool:
+    """Three axes or more, or rows of bytes; small tables of floats are not images."""
     axes, pixels = len(space.shape), space.dtype == np.uint8 and space.high.max(initial=0) == 255
-    return space if axes >= 3 or (axes == 2 and pixels) else None
-
-
-def _flatten(space: Space, observation: Any, batch: tuple[int, ...]) -> NDArray[np.float32]:
-    if isinstance(space, spaces.Dict):
-        return np.concatenate([_flatten(part, observation[key], batch) for key, part in space.items()], axis=-1)
-    array = np.asarray(observation)
-    if array.shape != (expected := batch + (space.shape or ())):
-        raise ValueError(f"the observation has shape {array.shape}, expected {expected}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        return array.astype(np.float32).reshape(*batch, -1)
+    return axes >= 3 or (axes == 2 and pixels)
 
 
 def _as_batch(space: Space, value: Any, name: str) -> tuple[list[NDArray[np.float32]], bool]:
@@ -169,7 +166,7 @@ def _as_batch(space: Space, value: Any, name: str) -> tuple[list[NDArray[np.floa
 
 
 def _arrays(space: Space, value: Any, name: str) -> Iterator[tuple[str, NDArray[np.float32], tuple[int, ...]]]:
-    """Of every Box: what to call it, what came for it, and its shape."""
+    """For every Box: its name in messages, the value given for it, and its shape."""
     if isinstance(space, spaces.Dict):
         keys = ", ".join(map(repr, space))
         if not isinstance(value, Mapping):

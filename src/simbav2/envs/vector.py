@@ -1,11 +1,11 @@
-"""What the training loop steps: always a batch of environments, each reset in the step that ends its episode.
+"""Vector environments: what the training loop steps. Each is reset in the step that ends its episode.
 
-A step that fails (an exception, a number that is not finite) is dropped where `drop_bad_steps` allows it: its
-environment starts the next episode and `Step.dropped` says so, while the other environments' transitions are kept.
-Elsewhere it is a `BadStep`, after which `episodes` are still those of the last good step.
+If a step fails (an exception, a value that is not finite) and `drop_bad_steps` allows it, the transition is
+discarded: its environment starts the next episode, `Step.dropped` is set, and the other environments' transitions
+are kept. Otherwise a `BadStep` is raised, after which `episodes` are still those of the last good step.
 
-Gymnasium's SyncVectorEnv would do, but it gathers every `info` entry of every step: with the nine of Ant-v4,
-one environment takes 45 microseconds besides the simulator. `EnvList` reads what it needs and takes 8.
+Gymnasium's SyncVectorEnv collects every `info` entry of every step: with the nine of Ant-v4, one environment takes
+45 microseconds besides the simulator. `EnvList` reads only what it needs and takes 8.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from simbav2.envs.make import CUSTOM, EPISODE_LENGTH, Source, custom, describe, make_member, obtain
+from simbav2.envs.make import Source, describe, make_env, obtain
 from simbav2.envs.spaces import FlatObservations, Spaces, UnitActions
-from simbav2.envs.tasks import Task
+from simbav2.envs.tasks import CUSTOM, Task, custom_task
 from simbav2.envs.wrappers import EpisodeSeeds, episode_seed
 from simbav2.errors import BadStep, DropBadSteps, InputError, SimulationDiverged, printable
 
@@ -33,7 +33,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 Observations: TypeAlias = NDArray[np.float32]
 
-LOGGED_FAULTS = 20  # of one object of environments; more would bury everything else
+LOGGED_FAULTS = 20  # of one vector environment; more would hide everything else in the log
 START_ATTEMPTS = 10  # episodes tried in a row before an environment counts as broken
 MAX_DROPPED, MAX_DROPPED_SHARE = 10, 0.01  # a run that exceeds both stops
 
@@ -42,16 +42,16 @@ class Step(NamedTuple):
     """One decision of N environments. The arrays are the caller's to keep."""
 
     observation: Observations  # [N, O], to act on next: the first of a new episode where one has ended
-    next_observation: Observations  # [N, O], what the action led to: the last of the episode where it has ended
+    next_observation: Observations  # [N, O], what the action led to: the terminal one where the episode has ended
     reward: Floats  # [N]
     terminated: Flags  # [N]
     truncated: Flags  # [N]
-    success: Floats  # [N], 0 or 1; NaN where the environment does not say, so gather it with np.fmax
-    dropped: Flags  # [N], the step failed: its transition must not be used, and `observation` starts a new episode
+    success: Floats  # [N], 0 or 1; NaN where the environment does not say, so combine it with np.fmax
+    dropped: Flags  # [N], the step failed: do not use its transition; `observation` starts a new episode
 
 
 def check_dropped(dropped: int, decisions: int, envs: Envs) -> None:
-    """Stop where failed steps are too many to be accidents."""
+    """Stop the run where too many steps failed."""
     if dropped > MAX_DROPPED and dropped > MAX_DROPPED_SHARE * decisions:
         raise BadStep(
             f"{envs.task.id}, seed {envs.seed}: {dropped} of {decisions:,} environment steps failed and were "
@@ -61,23 +61,22 @@ def check_dropped(dropped: int, decisions: int, envs: Envs) -> None:
 
 
 class Envs(ABC):
-    """N environments in step. Actions are [N, A] in [-1, 1]."""
+    """N environments that step together. Actions are [N, A] in [-1, 1]."""
 
-    num_envs: int
-    task: Task
-    actions: UnitActions  # how they become the environment's own
-    spaces: Spaces  # what the user sees: for a task of ours as `make_env` has them, else the environment's own
-    seed: int
-    episodes: list[int]  # the current episode's number in each; once set, the next `reset` starts these
+    actions: UnitActions  # converts them to the environment's own
+    spaces: (
+        Spaces  # what the user sees: those of `make_env` for a task of the benchmark, else the environment's own
+    )
+    episodes: list[int]  # the number of each current episode; once set, the next `reset` starts these
 
     def __init__(self, task: Task, seed: int, num_envs: int, drop_bad_steps: DropBadSteps) -> None:
         self.task = task
         self.seed = seed
         self.num_envs = num_envs
         self.drop_bad_steps = drop_bad_steps
-        self.last_fault = ""  # the latest that was dropped
+        self.last_fault = ""  # the latest dropped one
         self._faults = 0  # dropped so far
-        self._steps = [0] * num_envs  # decisions taken in the current episodes
+        self._steps = [0] * num_envs  # decisions in the current episodes
 
     @property
     def observation_size(self) -> int:
@@ -96,9 +95,9 @@ class Envs(ABC):
         return observation
 
     def restore(self, episodes: list[int], actions: Sequence[NDArray[Any]]) -> Observations | None:
-        """Go on in the middle of `episodes`: start each anew and play its `actions` [decisions, A] again.
+        """Resume in the middle of `episodes`: restart each and repeat its `actions` [decisions, A].
 
-        None where an episode ends before its actions do: the environment does not repeat itself.
+        None where an episode ends before its actions do: the environment is not deterministic.
         """
         self.episodes = episodes
         self._steps = [len(played) - 1 for played in actions]
@@ -113,7 +112,7 @@ class Envs(ABC):
             for member in _not_finite(actions):
                 raise self._bad("the action is not finite", self._place(member, before[member]))
             step = self._step(actions)
-            # As the replay will hold it: what is finite in float64 need not be so in float32.
+            # As the replay will hold it: a finite float64 may be infinite in float32.
             with np.errstate(over="ignore"):
                 reward = step.reward.astype(np.float32)
             for name, array in (("reward", reward), ("observation", step.next_observation)):
@@ -142,21 +141,21 @@ class Envs(ABC):
     def _reset_one(self, member: int) -> Observations:
         """Start the next episode of one environment; returns its first observation [O]."""
 
-    # What happens to a fault: an exception, or the description of a value that is not finite. ---------------
+    # A fault is an exception, or the description of a value that is not finite. ------------------------------
 
     def _may_drop(self, fault: str | Exception) -> bool:
         match self.drop_bad_steps:
             case "any":
                 return True
             case "diverged" if isinstance(fault, str):
-                return self.task.suite != CUSTOM  # only of the benchmark's tasks is it known to be the simulator
+                return self.task.suite != CUSTOM  # only there is the simulator known to be the cause
             case "diverged":
                 return isinstance(fault, SimulationDiverged)
             case "never":
                 return False
 
     def _drop(self, step: Step, member: int, fault: str | Exception, episode: int) -> None:
-        """Take the transition of `member` out of `step`, or raise."""
+        """Discard the transition of `member` in `step`, or raise."""
         self._survive(fault, self._place(member, episode))
         if not (step.terminated[member] or step.truncated[member]):
             step.observation[member] = self._start_episode(member)
@@ -165,7 +164,7 @@ class Envs(ABC):
         step.dropped[member] = True
 
     def _start_episode(self, member: int) -> Observations:
-        """The first observation of the next episode that can be started."""
+        """The first observation of the next episode that starts without a fault."""
         for _ in range(START_ATTEMPTS):
             fault: str | Exception = "the first observation is not finite"
             try:
@@ -194,25 +193,20 @@ class Envs(ABC):
         self.last_fault = f"{place}: {_text(fault)}"
         if self._faults <= LOGGED_FAULTS:
             rest = "; further dropped steps are counted, but not logged" if self._faults == LOGGED_FAULTS else ""
-            log.warning(
-                "simbav2: dropped a failed step: %s, seed %d, %s%s",
-                printable(self.task.id),
-                self.seed,
-                printable(self.last_fault),
-                rest,
-            )
+            place = f"{self.task.id}, seed {self.seed}, {self.last_fault}"
+            log.warning("simbav2: dropped a failed step: %s%s", printable(place), rest)
 
     def _bad(self, fault: str | Exception, *places: str) -> BadStep:
         return BadStep(f"{self.task.id}, seed {self.seed}, {' or '.join(places)}: {_text(fault)}")
 
     def _place(self, member: int, episode: int, step: int | None = None) -> str:
-        """Where a fault came from; by default the step that follows those taken."""
+        """Where a fault occurred; by default in the step after those counted."""
         place = f"episode {episode}, step {self._steps[member] + 1 if step is None else step}"
         return place if self.num_envs == 1 else f"environment {member}, {place}"
 
     @contextmanager
     def _all_or_nothing(self, before: list[int]) -> Iterator[None]:
-        """A fault that is not dropped leaves the episodes as they were `before`."""
+        """After a fault that is not dropped, the episodes are those of `before`."""
         try:
             yield
         except BadStep:
@@ -245,33 +239,25 @@ def make_vector_env(
     first = source if isinstance(source, str | VectorEnv) else obtain(source)
     if isinstance(first, VectorEnv):
         try:
-            _check_settings(first, num_envs, action_repeat)
+            if num_envs not in (None, first.num_envs):
+                raise InputError(f"num_envs is {num_envs}, but {first} came; leave num_envs out")
+            if action_repeat not in (None, 1):
+                raise InputError(f"action_repeat is {action_repeat}, but {first} came; repeat actions inside it")
             return VectorEnvAdapter(first, seed, drop_bad_steps)
         except InputError:
             if first is not source:
                 first.close()
             raise
     sources: list[Any] = [first, *[source] * ((num_envs or 1) - 1)]
-    members = [make_member(each, seed, stream, action_repeat) for stream, each in enumerate(sources)]
+    members = [make_env(each, seed, action_repeat, stream=stream) for stream, each in enumerate(sources)]
     return EnvList(members, describe(members[0], source), seed, drop_bad_steps)
 
 
-def _check_settings(vector: VectorEnv, num_envs: int | None, action_repeat: int | None) -> None:
-    if num_envs not in (None, vector.num_envs):
-        raise InputError(f"num_envs is {num_envs}, but {vector} came; leave num_envs out")
-    if action_repeat not in (None, 1):
-        raise InputError(f"action_repeat is {action_repeat}, but {vector} came; repeat actions inside it")
-
-
 class EnvList(Envs):
-    """Environments made by `make_env`, one after the other."""
+    """Environments made by `make_env`, stepped one after the other."""
 
     def __init__(
-        self,
-        members: Sequence[EpisodeSeeds],
-        task: Task,
-        seed: int,
-        drop_bad_steps: DropBadSteps = "diverged",
+        self, members: Sequence[EpisodeSeeds], task: Task, seed: int, drop_bad_steps: DropBadSteps
     ) -> None:
         super().__init__(task, seed, len(members), drop_bad_steps)
         self._members = members
@@ -341,14 +327,14 @@ class EnvList(Envs):
 
 
 class VectorEnvAdapter(Envs):
-    """Somebody else's vector environment.
+    """A Gymnasium vector environment.
 
     It resets its members itself, so only the first episodes get a seed from us, `episodes` only counts, and
     `restore` starts new episodes.
     """
 
-    def __init__(self, vector: VectorEnv, seed: int, drop_bad_steps: DropBadSteps = "diverged") -> None:
-        # The metadata is the last word only for lack of the attribute: environments of one class share it.
+    def __init__(self, vector: VectorEnv, seed: int, drop_bad_steps: DropBadSteps) -> None:
+        # The attribute first: all environments of one class share the metadata.
         mode = getattr(vector.unwrapped, "autoreset_mode", vector.metadata.get("autoreset_mode"))
         if mode != AutoresetMode.SAME_STEP:
             raise InputError(
@@ -361,13 +347,12 @@ class VectorEnvAdapter(Envs):
         self.spaces = Spaces(self._observations, self.actions)
         self.episodes = [0] * vector.num_envs
         spec = vector.spec
-        name = spec.id if spec else type(vector).__name__
-        length = (spec.max_episode_steps if spec else None) or EPISODE_LENGTH
-        task = custom(name, self._observations.size, self.actions.size, 1, length)
+        name, length = (spec.id, spec.max_episode_steps) if spec else (type(vector).__name__, None)
+        task = custom_task(name, self._observations.size, self.actions.size, 1, length)
         super().__init__(task, seed, vector.num_envs, drop_bad_steps)
 
     def _may_drop(self, fault: str | Exception) -> bool:
-        # An exception concerns all members; a value of one member needs a vector environment that can reset it.
+        # An exception concerns all members; a bad value of one needs a vector environment that can reset it alone.
         can_reset_one = isinstance(self._vector.unwrapped, SyncVectorEnv | AsyncVectorEnv)
         return can_reset_one and isinstance(fault, str) and super()._may_drop(fault)
 
@@ -400,25 +385,25 @@ class VectorEnvAdapter(Envs):
             step.next_observation[index] = self._observations.flatten(_member(info["final_obs"], index))
         if ended.any():
             self.episodes = [number + int(over) for number, over in zip(self.episodes, ended, strict=True)]
-        for told in (info, info.get("final_info", {})):
-            if "success" in told:
-                who = told.get("_success", np.full(self.num_envs, True))
-                step.success[who] = told["success"][who]
+        for source in (info, info.get("final_info", {})):
+            if "success" in source:
+                reported = source.get("_success", np.full(self.num_envs, True))
+                step.success[reported] = source["success"][reported]
         return step
 
     def _bad(self, fault: str | Exception, *places: str) -> BadStep:
         processes = getattr(self._vector.unwrapped, "processes", ())
         if not processes or not isinstance(fault, EOFError | ConnectionError):
             return super()._bad(fault, *places)
-        wait([process.sentinel for process in processes], timeout=5)  # the end is heard of before it is seen
+        wait([process.sentinel for process in processes], timeout=5)  # its pipe closes before it has exited
         dead = [index for index, process in enumerate(processes) if not process.is_alive()]
         codes = ", ".join(str(processes[index].exitcode) for index in dead)
-        self._bury()
+        self._close_dead_workers()
         return super()._bad(
             f"its worker process died with exit code {codes}", *(self._place(i, self.episodes[i]) for i in dead)
         )
 
-    def _bury(self) -> None:
+    def _close_dead_workers(self) -> None:
         """Close an AsyncVectorEnv with a dead worker; Gymnasium would wait for its answer."""
         vector: Any = self._vector.unwrapped
         for process in vector.processes:

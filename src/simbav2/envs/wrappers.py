@@ -1,4 +1,4 @@
-"""What turns a simulator into the benchmark's environment, one idea per wrapper.
+"""The wrappers that turn a simulator into an environment of the benchmark.
 
 Each records its arguments, so that Gymnasium can make the same environment again from `env.spec`.
 """
@@ -31,7 +31,7 @@ class ActionRepeat(gym.Wrapper, RecordConstructorArgs):
             success = success or bool(info.get("success", False))
             if terminated or truncated:
                 break
-        if success:  # met at any of the steps, not only at the last
+        if success:  # at any of the steps, not only at the last
             info = {**info, "success": True}
         return observation, total, bool(terminated), bool(truncated), info
 
@@ -59,18 +59,18 @@ class VectorSpaces(gym.Wrapper, RecordConstructorArgs):
 
 
 class EpisodeSeeds(gym.Wrapper, RecordConstructorArgs):
-    """Every episode starts from its own seed, made from the run's seed and the episode's number.
+    """Every episode has its own seed, made from the run's seed and the episode's number.
 
-    So an episode can be played again without those before it, which is what lets a run be resumed: after
-    `env.episode = k` the next `reset()` starts episode k. As Gymnasium has it, `reset(seed=s)` begins a new
-    run of seed `s`; its episode 0 starts from `s` itself.
+    So an episode can be repeated without those before it, which resuming a run needs: after `env.episode = k` the
+    next `reset()` starts episode k. As in Gymnasium, `reset(seed=s)` starts a new run with seed `s`; its episode 0
+    has the seed `s` itself.
     """
 
     def __init__(self, env: gym.Env, seed: int, stream: int = 0) -> None:
         RecordConstructorArgs.__init__(self, seed=seed, stream=stream)
         gym.Wrapper.__init__(self, env)
         self._seed = seed
-        self._stream = stream  # tells the members of a vector environment apart
+        self._stream = stream  # the number among environments that share the seed
         self.episode = 0
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from simbav2.envs import check
+from simbav2.envs.make import attempt
 from simbav2.envs.rendering import REMEDY, choose_library
 from simbav2.envs.tasks import SUITES, Task, tasks
 from simbav2.errors import InputError
@@ -85,10 +85,10 @@ def _suites() -> Iterator[Finding]:
 
 
 def _suite(suite: str, task: Task, count: int) -> Finding:
-    tried = check.attempt(task, steps=1)
+    tried = attempt(task, steps=1)
     if tried.ok:
         return Finding(f"suite {suite}", True, f"{count} tasks; {task.id} steps")
-    return Finding(f"suite {suite}", False, tried.problem, tried.remedy, suite in check.OPTIONAL)
+    return Finding(f"suite {suite}", False, tried.problem, tried.remedy, SUITES[suite].optional)
 
 
 def _device() -> Finding:

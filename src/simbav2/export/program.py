@@ -1,11 +1,11 @@
-"""An actor as a list of simple operations, for whoever runs it without JAX.
+"""An actor as a list of simple operations, which every export format writes.
 
-Written once, by walking the config and the parameters; every format that a policy is exported to (`interop`) reads
-this list. Scalers, affine parts of layer normalisations and the division by the normaliser's deviation are linear,
-so they are multiplied, in float64, into the matrix that follows or precedes them.
+One function per architecture lists its operations from the config and the parameters. A new operation needs a
+method in `formats._Graph` (ONNX) and an entry in `simbav2_policy.OPERATIONS` (NumPy).
 
-The normaliser's mean is not: it is subtracted first, as in training. In a bias it would cancel against large
-observations, and float32 has too few digits for that.
+Scalers, affine parts of layer normalisations and the division by the normaliser's deviation are linear, so they
+are multiplied, in float64, into the matrix that follows or precedes them. The normaliser's mean is subtracted
+first, as in training: in a bias it would cancel against large observations, beyond the precision of float32.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ class Linear(NamedTuple):
     bias: Floats  # [outputs]
 
     def times(self, scale: Floats) -> Linear:
-        """Followed by a multiplication."""
+        """Followed by a multiplication with `scale`."""
         return Linear(self.kernel * scale, self.bias * scale)
 
     def after(self, scale: Floats | float = 1.0, shift: Floats | float = 0.0) -> Linear:
-        """Of `x * scale + shift` instead of x."""
+        """Applied to `x * scale + shift` instead of x."""
         scale, shift = (np.broadcast_to(value, len(self.kernel)) for value in (scale, shift))
         return Linear(self.kernel * scale[:, None], self.bias + shift @ self.kernel)
 
     def then(self, other: Linear) -> Linear:
+        """Followed by `other`."""
         return Linear(self.kernel @ other.kernel, self.bias @ other.kernel + other.bias)
 
 
@@ -59,7 +60,7 @@ class Unit(NamedTuple):
 
 
 class Complement(NamedTuple):
-    """Append what x lacks to length one: sqrt(max(1 - |x|^2, 0) + 1e-12)."""
+    """Append the component that x lacks to unit length: sqrt(max(1 - |x|^2, 0) + 1e-12)."""
 
 
 class Standardize(NamedTuple):
@@ -67,11 +68,11 @@ class Standardize(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Set x aside."""
+    """Push x onto a stack, for a residual connection."""
 
 
 class Mix(NamedTuple):
-    """What was set aside, times `kept`, and x, times `new`."""
+    """What the last `Keep` pushed, times `kept`, plus x, times `new`."""
 
     kept: Floats
     new: Floats
@@ -82,7 +83,7 @@ class Tanh(NamedTuple):
 
 
 class Rescale(NamedTuple):
-    """center + reach * x, and not beyond the bounds."""
+    """center + reach * x, clipped to the bounds."""
 
     center: Floats
     reach: Floats
@@ -94,7 +95,7 @@ Operation: TypeAlias = Center | Linear | Relu | Unit | Complement | Standardize 
 
 
 def program(network: config.Actor, actor: Params, normalizer: Normalizer) -> list[Operation]:
-    """Raw observations to deterministic actions in [-1, 1]; every policy's head for the mean says what to do."""
+    """Raw observations to deterministic actions in [-1, 1]: the tanh of the mean head, whatever the policy."""
     actor = _float64(actor)
     encoder, head = actor["encoder"], actor["predictor_mean"]
     scale = 1 / np.asarray(normalizer.std, np.float64)
@@ -138,8 +139,8 @@ def _hyperspherical(
 def _enter_sphere(
     part: config.Shifted | config.Unshifted | config.Resized, embedding: Linear, scale: Floats
 ) -> list[Operation]:
-    """The embedding of the input, up to its length: the unit norm that follows takes that away anyhow. So it makes
-    no difference whether the input has unit norm, and that normalisation is left out."""
+    """The embedding of the input, up to its length, which the unit norm that follows removes. For the same reason
+    the unit norm of the input is left out."""
     kernel, bias = embedding
     match part:
         case config.Shifted(constant):
@@ -152,17 +153,17 @@ def _enter_sphere(
 
 
 def _pre_layer_norm(network: config.Actor, encoder: Layers, head: Layers, scale: Floats) -> list[Operation]:
-    def after_norm(linear: Linear, number: int) -> Linear:
+    def normed(linear: Linear, number: int) -> Linear:
         norm = encoder[f"LayerNorm_{number}"]
         return linear.after(norm["scale"], norm["bias"])
 
     operations: list[Operation] = [_linear(encoder["Dense_0"]).after(scale)]
     one = np.ones(1)
     for block in range(network.depth):
-        hidden = after_norm(_linear(encoder[f"Dense_{2 * block + 1}"]), block)
-        operations += [Keep(), Standardize(), hidden, Relu(), _linear(encoder[f"Dense_{2 * block + 2}"])]
-        operations += [Mix(one, one)]
-    return [*operations, Standardize(), after_norm(_linear(head), network.depth)]
+        hidden = normed(_linear(encoder[f"Dense_{2 * block + 1}"]), block)
+        output = _linear(encoder[f"Dense_{2 * block + 2}"])
+        operations += [Keep(), Standardize(), hidden, Relu(), output, Mix(one, one)]
+    return [*operations, Standardize(), normed(_linear(head), network.depth)]
 
 
 def _mlp(network: config.Actor, encoder: Layers, head: Layers, scale: Floats) -> list[Operation]:
@@ -178,7 +179,7 @@ def _linear(layer: Layers) -> Linear:
 
 
 def _float64(params: Params) -> Any:
-    """Nested mappings of arrays, without the boxes of those on the sphere."""
+    """Nested mappings of arrays; weights on the sphere as plain arrays, too."""
     if isinstance(params, Mapping):
         return {name: _float64(value) for name, value in params.items()}
     return np.asarray(getattr(params, "value", params), np.float64)

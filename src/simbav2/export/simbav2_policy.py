@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-Kept = list[Any]  # what was set aside, the latest last
+Kept = list[Any]  # a stack of values for residual connections
 
 
 def _complement(x: Any, kept: Kept) -> Any:
@@ -24,7 +24,7 @@ def _complement(x: Any, kept: Kept) -> Any:
 
 
 def _unit(x: Any, kept: Kept) -> Any:
-    if x.ndim == 1:  # five times as fast as the general way
+    if x.ndim == 1:  # five times as fast as the general case
         return x / max(math.sqrt(x.dot(x)), 1e-8)
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-8)
 

@@ -1,16 +1,16 @@
-"""The way to other people's programs: policies out, the authors' checkpoints in. Loaded when first needed."""
+"""Exchange with other programs: policies out, the authors' checkpoints in. Loaded when first needed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simbav2.export.export import export_policy
+    from simbav2.export import export_policy
     from simbav2.interop.release import from_release
 
 __all__ = ["export_policy", "from_release"]
 
-_LAZY = {"export_policy": "simbav2.export.export", "from_release": "simbav2.interop.release"}
+_LAZY = {"export_policy": "simbav2.export", "from_release": "simbav2.interop.release"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Checkpoints of the authors' released code: networks, optimisers and statistics become those of an agent of ours.
+"""An agent from a checkpoint of the authors' released code: networks, optimisers and statistics.
 
-The sizes of the networks are read from the arrays. That code saves no experience, so an agent that goes on
-learning first gathers some with its own policy (`Agent.update`).
+The sizes of the networks are read from the arrays. That code saves no replay, so an agent that continues learning
+first collects experience with its own policy (`Agent.update`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 from simbav2.agent import Agent
 from simbav2.checkpoint.files import damage
 from simbav2.config import Config, override, presets
-from simbav2.envs.make import EPISODE_LENGTH, custom
-from simbav2.envs.tasks import Task
+from simbav2.envs.tasks import Task, custom_task
 from simbav2.envs.vector import make_vector_env
 from simbav2.errors import InputError
-from simbav2.interop import messagepack
-from simbav2.interop.release_networks import Network, actor_names, critic_names, file_of
+from simbav2.interop.release_networks import Network, actor_names, critic_names, file_of, read_msgpack
 from simbav2.learner import Learner, LearnerState
 from simbav2.normalization import Moments, ReturnStatistics, RunningStatistics
 
 NAME = "release-checkpoint"  # of the task where none is given
-_MOST_ENVS = 1024  # side by side; more are a forgery that would take long to make
+_MOST_ENVS = 1024  # a forged file with more would take long to load
 
 
 def from_release(folder: str | Path, observation_size: int, action_size: int, env: Any = None) -> Agent:
@@ -46,14 +44,14 @@ def from_release(folder: str | Path, observation_size: int, action_size: int, en
     statistics = RunningStatistics(_observations(folder, observation_size), _returns(folder))
     num_envs = len(statistics.returns.running)
     envs = None if env is None else make_vector_env(env, num_envs=num_envs)
-    task = custom(NAME, observation_size, action_size, 1, EPISODE_LENGTH) if envs is None else envs.task
+    task = custom_task(NAME, observation_size, action_size) if envs is None else envs.task
     if (task.observation_size, task.action_size) != (observation_size, action_size):
         raise InputError(
             f"{task.id} has {task.observation_size} observations and {task.action_size} actions; "
             f"{observation_size} and {action_size} were given"
         )
     config = _config(actor, critic, task, num_envs)
-    # Planned, not allocated: what does not fit is refused before it costs anything.
+    # Shapes only: arrays that do not fit are refused before anything is allocated.
     planned = jax.eval_shape(Learner(config, observation_size, action_size).init, jax.random.PRNGKey(0))
     state = LearnerState(
         actor=actor.trained(planned.actor, actor_names(actor)),
@@ -88,22 +86,22 @@ def _check_inputs(network: Network, observations: int, actions: int) -> None:
         raise InputError(f"{network.file} is for {inputs} inputs, but {given} were given")
 
 
-# RunningStatistics. ----------------------------------------------------------------------------------------------
+# Statistics. ----------------------------------------------------------------------------------------------
 
 
 def _observations(folder: Path, size: int) -> Moments:
     file = file_of(folder, "obs_norm")
-    return _moments(file, messagepack.read(file), "obs_rms", size)
+    return _moments(file, read_msgpack(file), "obs_rms", size)
 
 
 def _returns(folder: Path) -> ReturnStatistics:
     file = file_of(folder, "rew_norm")
-    data = messagepack.read(file)
+    data = read_msgpack(file)
     moments = _moments(file, data, "G_rms", 1)
     with damage(file):
         running = _numbers(data["G"])
         if len(running) > _MOST_ENVS:
-            raise ValueError(f"G is of {len(running):,} environments; at most {_MOST_ENVS:,} are believed")
+            raise ValueError(f"G is of {len(running):,} environments; at most {_MOST_ENVS:,} are accepted")
         return ReturnStatistics(running, moments, float(_numbers(data["G_r_max"])[0]))
 
 

@@ -1,28 +1,36 @@
-"""The networks in a checkpoint of the authors' code: sizes, names, and arrays, checked before they are taken."""
+"""The files and networks in a checkpoint of the authors' code: sizes, names and arrays, checked before use.
+
+The files are Flax's MessagePack. Flax could read them, but trusts them; here an array must match its header, and
+nothing in a file can name a type of its own choice.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import jax
+import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2.checkpoint.files import damage
-from simbav2.errors import InputError
-from simbav2.interop import messagepack
+from simbav2.checkpoint.files import damage, length
+from simbav2.errors import CheckpointError, InputError
 from simbav2.learner import TrainState
 
 _STACKED = "VmapSimbaV2Critic_0"  # above the tree of several critics, whose arrays have a leading axis
-_MOST = 64  # layers or critics; more are a forgery that would take hours to plan
+_MOST = 64  # layers or critics; a forged file with more would take hours to plan
+LIMIT = 4 << 30  # bytes
+_ARRAY, _SCALAR = 1, 3  # Flax's codes
+_KINDS = {np.dtype(kind).name: np.dtype(kind) for kind in (np.float32, np.float64, np.int32, np.int64, np.uint32)}
 Tree = TypeVar("Tree")
 
 
 def file_of(folder: Path, part: str) -> Path:
-    """The newest of a part."""
+    """The newest file of a part."""
     found = [
         path for path in (folder / part).glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d{1,12}", path.name)
     ]
@@ -31,6 +39,30 @@ def file_of(folder: Path, part: str) -> Path:
             f"{folder} holds no checkpoint of the authors' code: {part}/checkpoint_0/checkpoint is missing"
         )
     return max(found, key=lambda path: int(path.name.removeprefix("checkpoint_"))) / "checkpoint"
+
+
+def read_msgpack(path: Path) -> dict[str, Any]:
+    if length(path) > LIMIT:
+        raise CheckpointError(f"{path} has more than {LIMIT:,} bytes; expected a checkpoint of the authors' code")
+    with damage(path):
+        data = msgpack.unpackb(path.read_bytes(), ext_hook=_extension, strict_map_key=True)
+        if not isinstance(data, dict):
+            raise ValueError("expected a mapping")
+    return data
+
+
+def _extension(code: int, data: bytes) -> NDArray[Any]:
+    if code not in (_ARRAY, _SCALAR):
+        raise ValueError(f"it holds data of the unknown kind {code}")
+    shape, kind, buffer = msgpack.unpackb(data)
+    if kind not in _KINDS:
+        raise ValueError(f"it holds an array of {kind!r}")
+    dtype = _KINDS[kind]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"it holds an array of shape {shape}")
+    if math.prod(shape) * dtype.itemsize != len(buffer):
+        raise ValueError(f"an array of {kind}{shape} has {len(buffer):,} bytes")
+    return np.frombuffer(buffer, dtype).reshape(shape)
 
 
 class Network(NamedTuple):
@@ -42,7 +74,7 @@ class Network(NamedTuple):
     @classmethod
     def read(cls, folder: Path, part: str) -> Network:
         file = file_of(folder, part)
-        return cls(file, messagepack.read(file))
+        return cls(file, read_msgpack(file))
 
     @property
     def updates(self) -> NDArray[np.int32]:
@@ -56,7 +88,7 @@ class Network(NamedTuple):
             inputs, width = embedding.shape[-2:]
             depth, members = len(params["encoder"]), len(embedding) if stacked else 1
             if max(depth, members) > _MOST:
-                raise ValueError(f"it has {depth} layers and {members} members; at most {_MOST} are believed")
+                raise ValueError(f"it has {depth} layers and {members} critics; at most {_MOST} are accepted")
             # One input is the constant that is appended.
             return Sizes(inputs - 1, width, depth, members)
 
@@ -149,7 +181,7 @@ def _fill(planned: Tree, tree: Any, names: Mapping[str, str]) -> Tree:
 
     def take(path: Any, leaf: Any) -> NDArray[Any]:
         place = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value")
-        member, _, rest = place.partition("/")  # critics are a tuple, so that their places begin with a number
+        member, _, rest = place.partition("/")  # critics are a tuple, so their paths start with a number
         name = names[rest if member.isdigit() else place]
         array = _array(tree, name)
         shape = (len(planned), *leaf.shape) if stacked else leaf.shape  # type: ignore[arg-type]
@@ -168,7 +200,7 @@ def _array(tree: Any, place: str) -> NDArray[Any]:
             raise ValueError(f"{place} is missing")
         tree = tree[name]
     if not isinstance(tree, np.ndarray):
-        raise ValueError(f"{place} is no array")
+        raise ValueError(f"{place} is not an array")
     return tree
 
 
@@ -183,5 +215,5 @@ def _leaves(tree: Any, prefix: str = "") -> Iterator[str]:
 def _count(value: Any) -> NDArray[np.int32]:
     count = np.asarray(value, np.int32)
     if count.shape != () or count < 0:
-        raise ValueError(f"{value} is no count")
+        raise ValueError(f"{value} is not a count")
     return count

@@ -32,8 +32,9 @@ from simbav2.checkpoint.files import (
 )
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config
-from simbav2.datasets.catalog import normalized
+from simbav2.datasets.catalog import D4RL
 from simbav2.diagnostics import parameter_counts
+from simbav2.envs.tasks import normalized_score
 from simbav2.errors import printable
 from simbav2.training import health
 from simbav2.training.callbacks import Callback
@@ -223,6 +224,7 @@ class RunLogger(Logger):
         counts = parameter_counts(agent.config, agent.task.observation_size, agent.task.action_size)
         score = success if agent.task.metric == "success" else total
         dataset = agent.config.data.source
+        scored = dataset if dataset in D4RL else agent.task.id
         summary = {
             "task": agent.config.task,
             **({"dataset": dataset} if dataset else {}),
@@ -234,7 +236,7 @@ class RunLogger(Logger):
             "dropped_steps": self.trainer.dropped_steps,
             "final_return": total,
             "final_success": success,
-            "normalized_score": None if score is None else normalized(dataset, agent.task, score),
+            "normalized_score": None if score is None else normalized_score(scored, score),
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(agent.updates / self.seconds, 2),
             "seconds_per_action": _seconds_per_action(agent),

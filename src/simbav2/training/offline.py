@@ -14,7 +14,7 @@ from typing import Any
 from simbav2.agent import Agent
 from simbav2.config import Config, Data, override, presets
 from simbav2.datasets import catalog, dataset
-from simbav2.datasets.part import Source
+from simbav2.datasets.hdf5 import Source
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import make_vector_env
 from simbav2.errors import InputError
@@ -49,7 +49,7 @@ def make_agent(
         config = config.resolve(envs.task)
         assert config.discount is not None
         experience = dataset.read(opened, config.discount, config.replay.n_step)
-    data = replace(data, transitions=len(experience.over), sha256=experience.sha256())
+    data = replace(data, transitions=len(experience), sha256=experience.sha256())
     return Agent.from_config(_lasting(config, data, then_online), envs.task, task, envs, experience)
 
 
@@ -67,7 +67,7 @@ def _name(source: str) -> str:
 
 def _task(source: str, opened: Source) -> str:
     if source in catalog.D4RL:
-        return catalog.D4RL[source].robot.task
+        return catalog.D4RL[source].task
     if opened.task is None:
         raise InputError(f"{source} does not say which environment it was recorded in; give --task")
     return opened.task

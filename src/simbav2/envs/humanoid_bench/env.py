@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import gymnasium
+import gymnasium as gym
 import mujoco
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from simbav2.envs.humanoid_bench import assets
 from simbav2.envs.humanoid_bench.robot import Robot, Vector
 from simbav2.envs.humanoid_bench.tasks import TASKS
-from simbav2.envs.rendering import Camera, check_mode
+from simbav2.envs.rendering import Camera, RenderedEnv
+from simbav2.envs.tasks import Task
 from simbav2.errors import InputError, nearest
 
 FRAME_SKIP = 10  # physics steps of 2 ms per environment step
 NOISE = 0.01  # half width of the uniform noise on every entry of the start pose, quaternions included
 
 
-class HumanoidBench(gymnasium.Env[Vector, NDArray[Any]]):
-    """One of the 14 tasks, without time limit or action repeat. No GL context before the first `render`."""
+verify = assets.verify
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 (Gymnasium's own convention)
+
+def build(task: Task, render_mode: str | None) -> gym.Env:
+    return TimeLimit(HumanoidBench(task.name, render_mode), task.episode_length)
+
+
+class HumanoidBench(RenderedEnv):
+    """A task such as `h1-sit-hard`, without time limit or action repeat, in float64."""
 
     def __init__(self, name: str, render_mode: str | None = None) -> None:
         if name not in TASKS:
             hint = nearest(name, TASKS) or f"; the tasks are {', '.join(TASKS)}"
-            raise InputError(f"{name!r} is no HumanoidBench task{hint}")
-        check_mode(render_mode)
-        self.name, self.render_mode = name, render_mode
+            raise InputError(f"{name!r} is not a HumanoidBench task{hint}")
+        self.name = name
         self.model = load_model(name)
         self.data = mujoco.MjData(self.model)
         self.task = TASKS[name](Robot(self.model, self.data))
@@ -41,7 +46,7 @@ class HumanoidBench(gymnasium.Env[Vector, NDArray[Any]]):
         self._low, high = self.model.actuator_ctrlrange.T.astype(np.float32)
         self._half_span = (high - self._low) / 2
         self._task_random = np.random.RandomState()
-        self._camera = Camera(self.model, self.data, self.task.camera)
+        super().__init__(render_mode, 50, Camera(self.model, self.data, self.task.camera))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -67,25 +72,15 @@ class HumanoidBench(gymnasium.Env[Vector, NDArray[Any]]):
         reward, parts = self.task.reward()
         return observation, reward, self.task.ended(), False, {"per_timestep_reward": reward, **parts}
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        if self.render_mode is None:
-            return None
-        return self._camera.picture(
-            *(
-                {"pos": ball.centre, "size": [ball.radius] * 3, "rgba": [*ball.colour, 1.0]}
-                for ball in self.task.balls()
-            )
-        )
-
-    def close(self) -> None:
-        self._camera.close()
+    def _markers(self) -> list[dict[str, Any]]:
+        return self.task.markers()
 
 
 def load_model(name: str) -> mujoco.MjModel:
     """The scene of a task, from the model files of this machine."""
-    path: Path = assets.find() / "envs" / f"h1_pos_{name.removeprefix('h1-').replace('-', '_')}.xml"
+    path = assets.find() / "envs" / f"h1_pos_{name.removeprefix('h1-').replace('-', '_')}.xml"
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"MuJoCo cannot load {path} ({reason}); fetch it anew: {assets.COMMAND}") from error
+        raise InputError(f"MuJoCo cannot load {path} ({reason}); fetch it again: {assets.COMMAND}") from error

@@ -1,31 +1,29 @@
-"""The tasks: what each adds to the robot. One small class each, and `TASKS` names them all.
+"""The tasks: what each adds to the robot. One small class each; `TASKS` lists them.
 
-After every simulated step a task is asked in a fixed order: `observe`, `reward`, `ended`. The keys of an info
-keep the original's names and order.
+After every environment step the order of calls is `observe`, `reward`, `ended`. The keys of an info keep the
+original's names and order.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any
 
 import mujoco
 import numpy as np
 
-from simbav2.envs.humanoid_bench import rewards
-from simbav2.envs.humanoid_bench.rewards import linear, tolerance
-from simbav2.envs.humanoid_bench.robot import Robot, Vector, norm
+from simbav2.envs.humanoid_bench.robot import HEAD_HEIGHT, Robot, Vector, linear, norm, tolerance
 
 Info = dict[str, float]
 
 
-class Ball(NamedTuple):
-    """Something to see in a picture that the model does not hold."""
+Colour = tuple[float, float, float]
 
-    centre: tuple[float, float, float]
-    radius: float
-    colour: tuple[float, float, float]
+
+def ball(centre: tuple[float, float, float], radius: float, colour: Colour) -> dict[str, Any]:
+    """A marker of the renderer, for what the model itself does not show."""
+    return {"pos": centre, "size": [radius] * 3, "rgba": [*colour, 1.0]}
 
 
 class Task(ABC):
@@ -38,7 +36,7 @@ class Task(ABC):
         self.robot = robot
 
     def reset(self, random: np.random.RandomState) -> None:  # noqa: B027 (most tasks add nothing)
-        """Begin an episode; the robot has its noisy start pose, and derived quantities are up to date."""
+        """Start an episode; the robot has its noisy start pose, and derived quantities are up to date."""
 
     def observe(self) -> Vector:
         return np.concatenate((self.robot.qpos, self.robot.qvel))
@@ -50,20 +48,20 @@ class Task(ABC):
     def ended(self) -> bool:
         return self.robot.pelvis_height < self.lowest_pelvis
 
-    def balls(self) -> list[Ball]:
-        """What to add to a picture of the scene."""
+    def markers(self) -> list[dict[str, Any]]:
+        """What to add to a frame."""
         return []
 
 
 class Upright(Task):
-    """Tasks that pay for a high head on a straight torso."""
+    """Tasks that reward a high head on a straight torso."""
 
-    head_height = rewards.HEAD_HEIGHT
+    head_height = HEAD_HEIGHT
     least_upright = 0.9
 
     def posture(self) -> tuple[float, float]:
         """Standing and upright."""
-        return rewards.standing(self.robot, self.head_height), rewards.upright(self.robot, self.least_upright)
+        return self.robot.standing(self.head_height), self.robot.upright(self.least_upright)
 
 
 class Walk(Upright):
@@ -73,8 +71,8 @@ class Walk(Upright):
         standing, upright = self.posture()
         info = {
             "stand_reward": standing * upright,
-            "small_control": rewards.small_control(self.robot),
-            "move": rewards.move(self.robot, self.speed),
+            "small_control": self.robot.small_control(),
+            "move": self.robot.move(self.speed),
             "standing": standing,
             "upright": upright,
         }
@@ -98,7 +96,7 @@ class Hurdle(Run):
 
     def reward(self) -> tuple[float, Info]:
         reward, info = super().reward()
-        info["wall_collision_discount"] = rewards.touch_discount(self.robot, self.walls)
+        info["wall_collision_discount"] = self.robot.touch_discount(self.walls)
         return reward * info["wall_collision_discount"], info
 
 
@@ -112,7 +110,7 @@ class Climb(Walk):
         above_left = robot.head_height - robot.left_foot.item(2)
         above_right = robot.head_height - robot.right_foot.item(2)
         standing = tolerance(above_left, 1.2, margin=0.45) * tolerance(above_right, 1.2, margin=0.45)
-        return standing, rewards.upright(robot, self.least_upright)
+        return standing, robot.upright(self.least_upright)
 
     def ended(self) -> bool:
         return self.robot.uprightness < 0.1
@@ -130,7 +128,7 @@ class Pole(Walk):
 
     def reward(self) -> tuple[float, Info]:
         _, info = super().reward()
-        discount = info["collision_discount"] = rewards.touch_discount(self.robot, self.poles)
+        discount = info["collision_discount"] = self.robot.touch_discount(self.poles)
         return (0.5 * (info["small_control"] * info["stand_reward"]) + 0.5 * info["move"]) * discount, info
 
 
@@ -138,9 +136,9 @@ class Stand(Upright):
     def reward(self) -> tuple[float, Info]:
         standing, upright = self.posture()
         info = {
-            "small_control": rewards.small_control(self.robot),
+            "small_control": self.robot.small_control(),
             "stand_reward": standing * upright,
-            "dont_move": rewards.dont_move(self.robot),
+            "dont_move": self.robot.dont_move(),
             "standing": standing,
             "upright": upright,
         }
@@ -151,7 +149,7 @@ class Balance(Stand):
     """Standing on a board that lies on a sphere. Nothing but the sphere may touch the floor, nothing but
     board and floor the sphere."""
 
-    head_height = rewards.HEAD_HEIGHT + 0.37
+    head_height = HEAD_HEIGHT + 0.37
     lowest_pelvis = 0.8
 
     def __init__(self, robot: Robot) -> None:
@@ -169,7 +167,7 @@ class Balance(Stand):
 
 
 class Crawl(Task):
-    """Through a low tunnel on hands and feet; leaving it to the side pays nothing. Never ends by itself."""
+    """Through a low tunnel on hands and feet; outside it there is no reward. Never terminates."""
 
     low, high = 0.8 - 0.2, 0.8 + 0.2  # for head and chest, metres
     pose = np.array((0.75, 0.0, 0.65, 0.0))  # of the pelvis, leaning forward; not quite a unit quaternion
@@ -181,7 +179,7 @@ class Crawl(Task):
         crawling = tolerance(chest, self.low, self.high, margin=1.0)
         # The original forgets that a quaternion and its negative are the same rotation, and so do we.
         leaning = tolerance(norm(robot.pelvis_quaternion - self.pose), 0.0, 0.0, margin=1.0)
-        control, move = rewards.small_control(robot), rewards.move(robot, 1.0)
+        control, move = robot.small_control(), robot.move(1.0)
         in_tunnel = tolerance(across, -1.0, 1.0)
         total = 0.1 * control + 0.25 * min(crawling, crawling_head) + 0.4 * move + 0.25 * leaning
         return total * in_tunnel, {
@@ -210,11 +208,11 @@ class Sit(Task):
         on_chair = tolerance(ahead, -0.19, 0.19, margin=0.2) * tolerance(aside, 0.0, 0.0, margin=0.1)
         # Head and chest are parts of one rigid torso: this measures tilt alone.
         posture = tolerance(robot.head_height - robot.imu.item(2), 0.35, 0.45, margin=0.3)
-        upright = rewards.upright(robot, 0.95, margin=0.9)
+        upright = robot.upright(0.95, margin=0.9)
         info = {
-            "small_control": rewards.small_control(robot),
+            "small_control": robot.small_control(),
             "sit_reward": (0.5 * sitting + 0.5 * on_chair) * upright * posture,
-            "dont_move": rewards.dont_move(robot),
+            "dont_move": robot.dont_move(),
             "sitting": sitting,
             "upright": upright,
             "sitting_posture": posture,
@@ -235,7 +233,7 @@ class SitHard(Sit):
 
 
 class Reach(Task):
-    """The left hand to a point in the room, which may be steps away. Never ends by itself."""
+    """The left hand to a point in the room, which may be steps away. Never terminates."""
 
     nearest, farthest = (-2.0, -2.0, 0.2), (2.0, 2.0, 2.0)
 
@@ -265,9 +263,9 @@ class Reach(Task):
     def ended(self) -> bool:
         return False
 
-    def balls(self) -> list[Ball]:
+    def markers(self) -> list[dict[str, Any]]:
         x, y, z = self.goal.tolist()
-        return [Ball((x, y, z), 0.05, (0.8, 0.28, 0.28))]
+        return [ball((x, y, z), 0.05, (0.8, 0.28, 0.28))]
 
 
 class Maze(Upright):
@@ -289,8 +287,8 @@ class Maze(Upright):
     def reward(self) -> tuple[float, Info]:
         robot = self.robot
         standing, upright = self.posture()
-        control = rewards.small_control(robot)
-        discount = rewards.touch_discount(robot, self.blocks)
+        control = robot.small_control()
+        discount = robot.touch_discount(self.blocks)
         bonus = self._advance()
         move = (5.0 * (1.0 if self.stage == self.last else self._on_course()) + 1.0) / 6.0
         proximity = tolerance(norm(self.checkpoints[self.stage] - robot.imu[:2]), 0.0, 0.0, margin=1.0)
@@ -307,7 +305,7 @@ class Maze(Upright):
         }
 
     def _advance(self) -> float:
-        """Go on to the next stage if its checkpoint is reached; the bonus for that."""
+        """Enter the next stage if its checkpoint is reached; returns the bonus for that."""
         if self.stage == self.last or norm(self.robot.pelvis[:2] - self.checkpoints[self.stage]) >= 0.4:
             return 0.0
         self.heading = self.headings[self.stage]
@@ -321,15 +319,11 @@ class Maze(Upright):
             across - 2.0 * aside, 0.0, 0.0, margin=1.0, falloff=linear
         )
 
-    def balls(self) -> list[Ball]:
+    def markers(self) -> list[dict[str, Any]]:
         """Checkpoints reached are green, the next is red."""
-        markers = enumerate(self.checkpoints[: self.last].tolist())
         green, red = (0.0, 1.0, 0.0), (1.0, 0.0, 0.0)
-        return [
-            Ball((x, y, 1.0), 0.06, green if number < self.stage else red)
-            for number, (x, y) in markers
-            if number <= self.stage
-        ]
+        places = self.checkpoints[: self.last].tolist()[: self.stage + 1]
+        return [ball((x, y, 1.0), 0.06, green if n < self.stage else red) for n, (x, y) in enumerate(places)]
 
 
 TASKS: dict[str, type[Task]] = {

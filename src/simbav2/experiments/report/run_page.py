@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2.envs.tasks import SUITES
+from simbav2.envs.tasks import SUITES, normalized_score
 from simbav2.experiments.report.figures.points import run_compute
 from simbav2.experiments.report.paper_tables.suites import TITLES
 from simbav2.experiments.report.published import Published, published_score
@@ -26,7 +26,6 @@ from simbav2.experiments.report.scores import (
     leaves,
     mean_curve,
     metric,
-    normalized_score,
     run_curve,
     suite_curve,
 )

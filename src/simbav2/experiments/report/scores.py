@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from simbav2.envs.d4rl import ROBOTS
-from simbav2.envs.tasks import Task, tasks
+from simbav2.envs.tasks import Task, normalized_score, tasks
 from simbav2.errors import InputError
 from simbav2.experiments.report.runs import Floats, Run
 from simbav2.experiments.report.statistics import bootstrap_band
@@ -36,20 +35,6 @@ def metric(task_id: str) -> str:
     """What a task is scored by: `return` or `success`."""
     task = known_tasks().get(task_id)
     return "return" if task is None else task.metric
-
-
-def normalized_score(task_id: str, value: float) -> float | None:
-    """(x - random) / (reference - random), or None for a task outside the benchmark."""
-    if task_id.startswith("d4rl/"):
-        return d4rl_score(task_id, value)
-    task = known_tasks().get(task_id)
-    return None if task is None else task.normalized(value)
-
-
-def d4rl_score(dataset: str, value: float) -> float | None:
-    """0 for a random policy, 100 for the expert."""
-    robot = ROBOTS.get(dataset.removeprefix("d4rl/").partition("-")[0])
-    return None if robot is None else robot.score(value)
 
 
 # Curves -----------------------------------------------------------------------------------------------------

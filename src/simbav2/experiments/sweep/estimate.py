@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from simbav2.checkpoint.files import read_json
 from simbav2.config import Config, to_json
-from simbav2.envs.tasks import Task
+from simbav2.envs.tasks import SUITES, Task, custom_task
 from simbav2.errors import CheckpointError
 from simbav2.experiments.report.compute import parameters, planned_updates, training_compute
 from simbav2.experiments.sweep.plan import Run
@@ -26,13 +26,6 @@ from simbav2.experiments.sweep.status import finished
 # Seconds.
 UPDATE, UPDATE_GFLOP = 0.0015, 0.0136  # of an update, and of its work
 DECISION = 0.001  # a guess: choosing an action, storing what came of it
-STEPS = {
-    "mujoco": 2e-4,
-    "dmc-easy": 2.4e-4,
-    "dmc-hard": 4.2e-4,
-    "myosuite": 1.5e-3,
-    "hbench": 5e-4,
-}  # simulator steps
 START = 30  # a guess: imports, compilation, the report
 
 # Bytes.
@@ -45,7 +38,7 @@ LEARNING = 3  # states of the learner at a time: present, next, and what lies be
 # Of D4RL's data sets, about.
 _TRANSITIONS = {"medium-replay": 300_000, "medium-expert": 2_000_000, "medium": 1_000_000}
 # An environment that we know nothing about before it is made.
-_UNKNOWN = Task("unknown", "custom", 32, 8, 1, 1000, True, "return", None, None)
+_UNKNOWN = custom_task("unknown", 32, 8)
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,7 @@ def estimate(run: Run) -> Estimate:
         + work.updates * UPDATE
         + compute.training / 1e9 * UPDATE_GFLOP
         + steps / repeat * DECISION
-        + steps * STEPS.get(task.suite, STEPS["mujoco"])
+        + steps * SUITES.get(task.suite, SUITES["mujoco"]).step_seconds
     )
     learner = _learner(settings, task)
     replay = work.transitions * _transition(task)

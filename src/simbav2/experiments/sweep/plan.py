@@ -18,7 +18,7 @@ from typing import Any
 from simbav2.config import Config, other_schedule, override, presets, to_json
 from simbav2.datasets.catalog import D4RL
 from simbav2.datasets.catalog import find as find_data
-from simbav2.envs.tasks import FAMILIES, SUITES, Task, find, tasks
+from simbav2.envs.tasks import SUITES, Task, families, find, tasks
 from simbav2.errors import InputError, nearest
 
 DATA = "d4rl"  # among tasks: all data sets
@@ -196,11 +196,11 @@ def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
 
 def _tasks(names: Iterable[str]) -> Iterator[tuple[str, Task | None]]:
     for name in names:
-        if name in (*SUITES, *FAMILIES):
+        if name in (*SUITES, *families()):
             yield from ((task.id, task) for task in tasks(name))
         elif name.partition("/")[0] == DATA:
             wanted = D4RL if name == DATA else [find_data(name).id]
-            yield from ((each, find(D4RL[each].robot.task)) for each in wanted)
+            yield from ((each, find(D4RL[each].task)) for each in wanted)
         else:
             task = find(name)
             if task is None:

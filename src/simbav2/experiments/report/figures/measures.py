@@ -43,7 +43,7 @@ PARTS = {"encoder": "-", "predictor": (0, (2, 1.2))}
 
 def draw_measures(found: Sequence[Method], folder: Path) -> Drawn | None:
     """Figure 4: the score and the four measures of the critic, encoder and predictor apart."""
-    places = {index: method for index, method in enumerate(found) if _measured(method, SUITES)}
+    places = {index: method for index, method in enumerate(found) if _measured(method, list(SUITES))}
     suites = [suite for suite in SUITES if any(_measured(method, [suite]) for method in places.values())]
     if not suites:
         return None

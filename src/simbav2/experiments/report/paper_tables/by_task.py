@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from simbav2.envs.tasks import SUITES
 from simbav2.experiments.report import statistics
 from simbav2.experiments.report.paper_tables.scaling import scaling_families
 from simbav2.experiments.report.paper_tables.suites import (
@@ -33,9 +34,9 @@ def suite_table(suite: str, methods: Sequence[Method]) -> Table | None:
     return _task_table(
         name=f"full-{suite}",
         title=f"{TITLES[suite]}, task by task",
-        caption=f"Final {'success rate in percent' if suite == 'myosuite' else 'return'} after training, with its"
-        " 95 % interval (published: the paper's; ours: the bootstrap over runs). Aggregates are of normalised"
-        f" scores ({UNITS[suite]}); the published ones as printed.",
+        caption=f"Final {'success rate in percent' if SUITES[suite].metric == 'success' else 'return'} after"
+        " training, with its 95 % interval (published: the paper's; ours: the bootstrap over runs). Aggregates are"
+        f" of normalised scores ({UNITS[suite]}); the published ones as printed.",
         ids=ids,
         published=columns,
         printed={name: _printed(name, suite) for name in names},

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simbav2.envs.tasks import normalized_score
 from simbav2.experiments.report.paper_tables.online import highlighted
 from simbav2.experiments.report.published import offline_scores
-from simbav2.experiments.report.scores import Method, d4rl_score
+from simbav2.experiments.report.scores import Method
 from simbav2.experiments.report.statistics import Sample
 from simbav2.experiments.report.tables import Cell, Row, Table, plus_minus
 
@@ -73,7 +74,7 @@ def _finals(method: Method, dataset: str) -> list[float]:
     """The final scores of complete runs that learned from data alone: going on online is another matter."""
     found = []
     for trial in method.trials.get(dataset, ()):
-        score = None if trial.final is None else d4rl_score(trial.task, trial.final)
+        score = None if trial.final is None else normalized_score(trial.task, trial.final)
         if trial.complete and score is not None and not (trial.run and "then_online" in trial.run.given):
             found.append(score)
     return found

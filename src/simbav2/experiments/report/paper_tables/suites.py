@@ -7,25 +7,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from simbav2.envs.tasks import SUITES, tasks
+from simbav2.envs.tasks import SUITES, normalized_score, tasks
 from simbav2.experiments.report.published import Published, task_scores
-from simbav2.experiments.report.scores import known_tasks, normalized_score
+from simbav2.experiments.report.scores import known_tasks
 
-TITLES = {
-    "mujoco": "MuJoCo",
-    "dmc-easy": "DMC-Easy",
-    "dmc-hard": "DMC-Hard",
-    "myosuite": "MyoSuite",
-    "hbench": "HBench",
-    "all": "All",
-}
-UNITS = {
-    "mujoco": "TD3-normalised",
-    "dmc-easy": "return / 1000",
-    "dmc-hard": "return / 1000",
-    "myosuite": "success rate",
-    "hbench": "success-normalised",
-}
+TITLES = {**{name: suite.title for name, suite in SUITES.items()}, "all": "All"}
+UNITS = {name: suite.unit for name, suite in SUITES.items()}
 COLUMNS = (*SUITES, "all")
 PARTIAL = "of the tasks that were run; not comparable with a whole suite, and not highlighted"
 

@@ -1,4 +1,4 @@
-"""What a policy is, for whoever finds it: its task, its return, the versions and the command that made it."""
+"""The model card of a policy on the hub: its task, its return, the versions and the command that made it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from simbav2.experiments.report.runs import Run, read_run
 from simbav2.experiments.report.scores import methods, metric
 from simbav2.experiments.report.statistics import bootstrap_interval, mean
 from simbav2.experiments.report.tables import interval, plain
-
-CARD, CURVE = "README.md", "curve.png"
+from simbav2.interop.hub import CARD, CURVE
 
 
 def write_card(folder: Path, repo: str, out: Path) -> list[Path]:
@@ -52,7 +51,7 @@ def _text(run: Run, repo: str, curve: bool) -> str:
 
 
 def _front_matter(run: Run) -> list[str]:
-    """What the hub reads. JSON is YAML, and strings in it cannot end early."""
+    """The YAML header that the hub reads. JSON is YAML, and its strings are escaped."""
     content = {
         "library_name": "simbav2",
         "pipeline_tag": "reinforcement-learning",
@@ -69,7 +68,7 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _result(run: Run) -> str:
-    """Of the last evaluation; of one run there is no interval over seeds, so that it says what its own is of."""
+    """Of the last evaluation. One run has no interval over seeds, so the text says what this one is over."""
     records = run.evaluations
     last = records.env_step == records.env_step.max()
     scores = (records.success if metric(run.task) == "success" else records.returns)[last]
