@@ -70,8 +70,7 @@ def commands() -> str:
 
     parts = ["# Commands", "As `simbav2 --help` and `simbav2 COMMAND --help` print them."]
     parts.append(f"```text\n{help_of()}\n```")
-    for command in cli.COMMANDS:
-        name = command.__name__.rpartition(".")[2].replace("_", "-")
+    for name in cli.COMMANDS:
         parts.append(f"## {name}\n\n```text\n{help_of(name)}\n```")
     return "\n\n".join(parts) + "\n"
 

@@ -9,7 +9,7 @@ import pytest
 from toys import TINY
 
 from simbav2 import cli
-from simbav2.experiments.sweep.process import Share, shares
+from simbav2.experiments.sweep.worker import Share, shares
 from simbav2.xla_flags import ONE_THREAD
 
 SETTINGS = [

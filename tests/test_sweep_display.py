@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from simbav2.experiments.sweep.display import SweepTable
+from simbav2.experiments.sweep.status import SweepTable
 from simbav2.experiments.sweep.plan import read_plan
 
 
@@ -25,7 +25,7 @@ def test_plain_output_has_a_line_for_every_change(tmp_path):
         "smoke: 12 waiting",
         "stopped   mujoco/Hopper-v4 · sac · seed 1: step 500 of 3,000",
     ]
-    assert board.told() == "1 stopped, 11 waiting"
+    assert board.summary() == "1 stopped, 11 waiting"
 
 
 def test_a_terminal_shows_a_table_with_what_matters_first(tmp_path):

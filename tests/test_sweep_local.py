@@ -14,11 +14,11 @@ from sweep_plan import SETTINGS, endings, finish, outcomes, start, wait, write
 
 from simbav2 import SimbaV2, cli
 from simbav2.checkpoint import lock
-from simbav2.experiments.sweep import attempt, local
+from simbav2.experiments.sweep import local, retry
 from simbav2.experiments.sweep.estimate import estimate
 from simbav2.experiments.sweep.local import Machine
 from simbav2.experiments.sweep.plan import read_plan
-from simbav2.experiments.sweep.process import Share
+from simbav2.experiments.sweep.worker import Share
 from simbav2.training import run
 
 
@@ -41,7 +41,7 @@ def test_a_stopped_or_killed_sweep_finishes_with_the_same_results(tmp_path):
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with the same command" in printed
+    assert "resume with the same command" in printed
     assert not any(lock.holder(folder) for folder in folders)
     assert not outcomes(out)
 
@@ -65,7 +65,7 @@ def stubs(monkeypatch):
     def start(words, share, output):
         return subprocess.Popen([sys.executable, stub_worker.__file__, *words], stdout=output, text=True)
 
-    monkeypatch.setattr(attempt, "start", start)
+    monkeypatch.setattr(retry, "start", start)
     monkeypatch.setattr("simbav2.experiments.report.report.report", lambda folders, out: (out, (), None))
 
 
@@ -101,11 +101,11 @@ def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch
     taken = ExitStack()
     taken.enter_context(lock.hold(out / first.name))
 
-    def look():
+    def refresh():
         if (out / second.name / "summary.json").exists():
             taken.close()
 
-    made = local.make([first, second], out, Machine(workers=1, memory=10**10), retries=0, look=look)
+    made = local.run_all([first, second], out, Machine(workers=1, memory=10**10), retries=0, refresh=refresh)
     assert {name: outcome.state for name, outcome in made.items()} == {
         first.name: "finished",
         second.name: "finished",
@@ -116,7 +116,7 @@ def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch
 def test_a_log_that_cannot_be_written_is_the_runs_failure(tmp_path):
     (tmp_path / "logs").touch()  # a file where the folder should be
     (only,) = read_plan(str(write(tmp_path, seeds=1))).runs
-    outcome = attempt.see_through(only, tmp_path, Share(1), retries=5)
+    outcome = retry.run_with_retries(only, tmp_path, Share(1), retries=5)
     assert outcome == ("failed", f"{tmp_path / 'logs'}: File exists")
 
 

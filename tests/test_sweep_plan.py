@@ -13,10 +13,9 @@ from sweep_plan import SETTINGS, write
 from simbav2 import SimbaV2, cli
 from simbav2.checkpoint import lock
 from simbav2.experiments.report.runs import read_runs
-from simbav2.experiments.sweep import log
 from simbav2.experiments.sweep.estimate import estimate, pace
 from simbav2.experiments.sweep.plan import named_plans, read_plan
-from simbav2.experiments.sweep.status import look, told
+from simbav2.experiments.sweep.status import log_path, status, summary
 from simbav2.training import run
 
 # What plans ask for. -----------------------------------------------------------------------------------------
@@ -60,7 +59,7 @@ def test_the_records_in_the_repository_are_whole_runs_of_the_evidence_plan():
     planned = read_plan(EVIDENCE).runs
     assert not problems
     assert {record.folder.name for record in records} == {run.name for run in planned}
-    assert all(look(run, place).state == "finished" for run in planned)
+    assert all(status(run, place).state == "finished" for run in planned)
     for record in records:
         assert (record.status, record.damage) == ("finished", ())
         assert record.env_steps == record.evaluations.env_step[-1] == 60_000
@@ -103,17 +102,17 @@ def test_grids_parts_and_designs_multiply(tmp_path):
 def test_a_data_set_is_learned_from_to_where_its_data_leads(tmp_path):
     planned = read_plan("paper-offline").runs[0]
     command = ["offline", "d4rl/halfcheetah-medium-v2", "--preset", "offline", "--seed", "0"]
-    assert planned.words(tmp_path)[: len(command)] == command
+    assert planned.argv(tmp_path)[: len(command)] == command
     assert planned.config.imitates
     assert estimate(planned).updates == 390_625  # 100 passes of a million transitions in batches of 256
     folder = tmp_path / planned.name
     folder.mkdir()
-    assert look(planned, tmp_path)[:2] == ("waiting", None)
+    assert status(planned, tmp_path)[:2] == ("waiting", None)
     (folder / "config.json").write_text('{"env_steps": 390100}')
     (folder / "summary.json").write_text('{"env_steps": 1000}')  # of a run that was told to stop there
-    assert look(planned, tmp_path)[:2] == ("stopped", 390_100)
+    assert status(planned, tmp_path)[:2] == ("stopped", 390_100)
     (folder / "summary.json").write_text('{"env_steps": 390100}')
-    assert look(planned, tmp_path).state == "finished"
+    assert status(planned, tmp_path).state == "finished"
 
 
 def test_a_changed_plan_keeps_what_it_has(tmp_path):
@@ -126,7 +125,7 @@ def test_a_changed_plan_keeps_what_it_has(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tasks = [", "no valid TOML"),
+        ("tasks = [", "not valid TOML"),
         ("", "names no tasks"),
         ("tasks = []", "tasks is empty"),
         ('tasks = "dmc-hard"', "expected a list of names"),
@@ -142,7 +141,7 @@ def test_a_changed_plan_keeps_what_it_has(tmp_path):
         ('tasks = ["dmc-hard"]\nstop_after = "1M"', "stop_after is '1M'"),
         ('tasks = ["dmc-hard"]\n[settings]\ncritic.widht = 3', "did you mean 'critic.width'?"),
         ('tasks = ["dmc-hard"]\n[settings]\ncritic.width = "wide"', "expected int"),
-        ('tasks = ["dmc-hard"]\n[settings]\nseed = 3', "say seeds = [...] instead"),
+        ('tasks = ["dmc-hard"]\n[settings]\nseed = 3', "use seeds = [...] instead"),
         ('tasks = ["dmc-hard"]\n[grid]\ncritic.width = 3', "expected a list of values"),
         ('tasks = ["dmc-hard"]\nsettings = 3', "expected a table"),
         ('tasks = ["dmc-hard", "dmc/dog-run"]', "asks twice for dmc/dog-run"),
@@ -259,22 +258,22 @@ def test_status_is_told_by_folders_alone(tmp_path):
     (tmp_path / damaged.name / "summary.json").write_text('{"env_steps": ')
     (tmp_path / finished.name / "summary.json").write_text('{"env_steps": 3000, "final_return": 12.5}')
     (tmp_path / finished.name / "evaluations.csv").write_text("env_step,episode,return\n")
-    with log.appended(tmp_path, killed.name) as file:
-        file.write("--- attempt on vm\n    it went well so far\n--- exit status -9\n")
-    assert look(waiting, tmp_path).state == "waiting"
-    assert look(stopped, tmp_path)[:3] == ("stopped", 3000, 1000)
-    assert look(failed, tmp_path) == ("failed", 3000, 1000, None, "the arm fell off")
-    assert look(killed, tmp_path) == ("failed", 3000, 0, None, "killed by SIGKILL")
-    assert look(damaged, tmp_path).state == "failed"
-    assert look(finished, tmp_path) == ("finished", 3000, 3000, 12.5, "")
+    (tmp_path / "logs").mkdir()
+    log_path(tmp_path, killed.name).write_text("--- attempt on vm\n    it went well so far\n--- exit status -9\n")
+    assert status(waiting, tmp_path).state == "waiting"
+    assert status(stopped, tmp_path)[:3] == ("stopped", 3000, 1000)
+    assert status(failed, tmp_path) == ("failed", 3000, 1000, None, "the arm fell off")
+    assert status(killed, tmp_path) == ("failed", 3000, 0, None, "killed by SIGKILL")
+    assert status(damaged, tmp_path).state == "failed"
+    assert status(finished, tmp_path) == ("finished", 3000, 3000, 12.5, "")
     (tmp_path / finished.name / "config.json").write_text('{"schedule": {"evaluation_episodes": 3, "keep": 2}}')
-    assert look(finished, tmp_path).note == "made with schedule.evaluation_episodes 3"
+    assert status(finished, tmp_path).note == "made with schedule.evaluation_episodes 3"
     with lock.hold(tmp_path / stopped.name):
-        status = look(stopped, tmp_path)
-        assert status.state == "running"
-        assert f"process {os.getpid()} on" in status.note
-    statuses = [look(each, tmp_path) for each in (waiting, stopped, failed, killed, damaged, finished)]
-    assert told(statuses) == "3 failed, 1 stopped, 1 waiting, 1 finished"
+        now = status(stopped, tmp_path)
+        assert now.state == "running"
+        assert f"process {os.getpid()} on" in now.note
+    statuses = [status(each, tmp_path) for each in (waiting, stopped, failed, killed, damaged, finished)]
+    assert summary(statuses) == "3 failed, 1 stopped, 1 waiting, 1 finished"
 
 
 def test_asking_who_holds_a_run_keeps_nobody_out(tmp_path):
@@ -317,8 +316,8 @@ def test_a_line_of_the_job_array_makes_its_run(tmp_path):
     assert f"#SBATCH --array=0-{1}\n" in script.read_text()
     subprocess.run(["bash", str(script)], env=surroundings, check=True, capture_output=True)
     first, second = read_plan(str(tmp_path / "short.toml")).runs
-    assert look(second, tmp_path / "runs").state == "finished"
-    assert look(first, tmp_path / "runs").state == "waiting"
+    assert status(second, tmp_path / "runs").state == "finished"
+    assert status(first, tmp_path / "runs").state == "waiting"
     summary = json.loads((tmp_path / "runs" / second.name / "summary.json").read_text())
     assert (summary["seed"], summary["env_steps"]) == (1, SETTINGS["env_steps"])
     # What is finished is not queued again.

@@ -6,27 +6,22 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from simbav2.cli.parser import AddCommand, print_json
+from simbav2.cli.parser import AddCommand, add_option, print_json
 from simbav2.datasets.catalog import LEVELS
 from simbav2.errors import InputError
 
 
 def add(command: AddCommand) -> None:
-    parser = command("dataset", _run, "write runs as data in the layout of D4RL, or check a file")
+    parser = command("dataset", _run, "write runs as a data set in the layout of D4RL, or check a file", json=True)
     parser.add_argument("folders", type=Path, nargs="*", metavar="RUN", help="runs of `simbav2 train`")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the HDF5 file to write")
-    parser.add_argument(
-        "--episodes", type=int, metavar="N", help="N fresh episodes of each run's policy, instead of its replay"
+    add_option(parser, "--out FILE", "the HDF5 file to write", Path)
+    add_option(
+        parser, "--episodes N", "write N new episodes of each run's policy instead of its replay buffer", int
     )
-    parser.add_argument("--mix", metavar="LEVEL", help=f"a mixture of a run's checkpoints: {', '.join(LEVELS)}")
-    parser.add_argument(
-        "--transitions", type=int, default=100_000, metavar="N", help="of a mixture (default: 100000)"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="K", help="of fresh episodes (default: 0)")
-    parser.add_argument(
-        "--check", type=Path, metavar="FILE", help="report shapes, episodes, returns, ranges and what is wrong"
-    )
-    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    add_option(parser, "--mix LEVEL", f"mix a run's checkpoints: {', '.join(LEVELS)}")
+    add_option(parser, "--transitions N", "size of a mixture", int, 100_000)
+    add_option(parser, "--seed K", "seed of new episodes", int, 0)
+    add_option(parser, "--check FILE", "print shapes, episodes, returns, ranges and problems of a file", Path)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -36,9 +31,8 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError("nothing to do; expected `simbav2 dataset RUN... --out FILE.hdf5` or `--check FILE`")
     from simbav2.training.make_dataset import write
 
-    transitions = write(
-        options.folders, options.out, options.mix, options.episodes, options.transitions, options.seed
-    )
+    chosen = (options.mix, options.episodes, options.transitions, options.seed)
+    transitions = write(options.folders, options.out, *chosen)
     if options.json:
         return print_json({"file": str(options.out), "transitions": transitions})
     print(f"{options.out}: {transitions:,} transitions")
