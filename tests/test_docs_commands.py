@@ -106,7 +106,7 @@ class Shell:
         words = (name, *words, *SMALLER.get(name, []), *behind)
         if name in STAND_INS:
             self.request.getfixturevalue(STAND_INS[name])
-        options = parse(words, cli.COMMANDS.values())
+        options = parse(words, [command.add for command in cli.COMMANDS])
         if name in ("train", "offline"):
             asked = str(vars(options) | {"settings": sorted(options.settings.items())})
             if asked in self.made:

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from simbav2.experiments.sweep.status import SweepTable
 from simbav2.experiments.sweep.plan import read_plan
+from simbav2.experiments.sweep.status import SweepTable
 
 
 def begin(folder) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from simbav2.cli.parser import AddCommand, add_option, print_json
+from simbav2.cli.parser import AddCommand, add_option, print_facts
 from simbav2.datasets.catalog import LEVELS
 from simbav2.errors import InputError
 
@@ -26,40 +27,35 @@ def add(command: AddCommand) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.check:
-        return _check(options.check, options.json)
+        return _check(options)
     if not options.folders or options.out is None:
         raise InputError("nothing to do; expected `simbav2 dataset RUN... --out FILE.hdf5` or `--check FILE`")
     from simbav2.training.make_dataset import write
 
     chosen = (options.mix, options.episodes, options.transitions, options.seed)
     transitions = write(options.folders, options.out, *chosen)
-    if options.json:
-        return print_json({"file": str(options.out), "transitions": transitions})
-    print(f"{options.out}: {transitions:,} transitions")
-    return 0
+    facts = {"file": str(options.out), "transitions": transitions}
+    return print_facts(options, facts, f"{options.out}: {transitions:,} transitions")
 
 
-def _check(path: Path, as_json: bool) -> int:
+def _check(options: argparse.Namespace) -> int:
     from simbav2.datasets.check import examine
 
-    facts = examine(path)
-    if as_json:
-        print_json(facts)
-    else:
-        _print(path, facts)
+    path, facts = options.check, examine(options.check)
+    print_facts(options, facts, "\n".join(_described(path, facts)))
     return int(bool(facts["problems"]))
 
 
-def _print(path: Path, facts: dict[str, Any]) -> None:
+def _described(path: Path, facts: dict[str, Any]) -> Iterator[str]:
     task = facts["task"] or "an unnamed task"
-    print(f"{path}: {facts['transitions']:,} transitions, {facts['episodes']:,} episodes of {task}")
+    yield f"{path}: {facts['transitions']:,} transitions, {facts['episodes']:,} episodes of {task}"
     for name in ("length", "return"):
         spread = facts[name]
-        print(f"{name:<18}mean {spread['mean']:.1f}, from {spread['lowest']:.1f} to {spread['highest']:.1f}")
+        yield f"{name:<18}mean {spread['mean']:.1f}, from {spread['lowest']:.1f} to {spread['highest']:.1f}"
     for key, (*shape, kind) in facts["shapes"].items():
         low_high = facts["ranges"].get(key)
         ranges = "" if low_high is None else f"  from {low_high[0]:.4g} to {low_high[1]:.4g}"
-        print(f"{key:<18}{'x'.join(map(str, shape))} {kind}{ranges}")
-    print(f"{'duplicates':<18}{facts['duplicates']:,} rows")
+        yield f"{key:<18}{'x'.join(map(str, shape))} {kind}{ranges}"
+    yield f"{'duplicates':<18}{facts['duplicates']:,} rows"
     for problem in facts["problems"]:
-        print(f"problem: {problem}")
+        yield f"problem: {problem}"

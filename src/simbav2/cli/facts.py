@@ -8,16 +8,29 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 
-from simbav2.cli.parser import AddCommand, add_option, download_bar, print_json
+from simbav2.cli.parser import AddCommand, add_option, download_bar, print_facts, print_json
 from simbav2.config import presets
 from simbav2.envs.tasks import Task, tasks
 from simbav2.errors import InputError
 
 
-def add_tasks(command: AddCommand) -> None:
+def add(command: AddCommand) -> None:
     parser = command("tasks", _tasks, "list the tasks of the benchmark", json=True)
     parser.add_argument("suite", nargs="?", metavar="SUITE", help="list only this suite")
     add_option(parser, "--check", "build and step each task and report what is missing")
+
+    command("presets", _presets, "show the presets as differences from `simbav2`, and the ablations", json=True)
+
+    parser = command("assets", _assets, "download model files that the package may not include", json=True)
+    parser.add_argument("name", choices=["humanoid-bench"], help="the HumanoidBench models, for the suite hbench")
+    source = "take them from this folder, zip file or URL (default: the HumanoidBench repository)"
+    add_option(parser, "--from SOURCE", source, dest="source")
+
+    about = "measure the speed of updates and of the training loop, memory and start-up time"
+    parser = command("bench", _bench, about, json=True)
+    add_option(parser, "--quick", "measure fewer cases in fewer rounds: about a minute")
+
+    command("doctor", _doctor, "check the installation and show how to fix problems", json=True)
 
 
 def _tasks(options: argparse.Namespace) -> int:
@@ -70,10 +83,6 @@ def _check_tasks(rows: Iterable[Task], as_json: bool) -> int:
     return int(working < len(attempts))
 
 
-def add_presets(command: AddCommand) -> None:
-    command("presets", _presets, "show the presets as differences from `simbav2`, and the ablations", json=True)
-
-
 def _presets(options: argparse.Namespace) -> int:
     differences = {name: presets.difference(preset.config) for name, preset in presets.PRESETS.items()}
     if options.json:
@@ -100,13 +109,6 @@ def _presets(options: argparse.Namespace) -> int:
     return 0
 
 
-def add_assets(command: AddCommand) -> None:
-    parser = command("assets", _assets, "download model files that the package may not include", json=True)
-    parser.add_argument("name", choices=["humanoid-bench"], help="the HumanoidBench models, for the suite hbench")
-    source = "take them from this folder, zip file or URL (default: the HumanoidBench repository)"
-    add_option(parser, "--from SOURCE", source, dest="source")
-
-
 def _assets(options: argparse.Namespace) -> int:
     from simbav2.envs.humanoid_bench import assets
 
@@ -120,30 +122,16 @@ def _assets(options: argparse.Namespace) -> int:
             folder = assets.install(options.source, progress)
         if assets.find() != folder:
             raise InputError(f"installed in {folder}, but {assets.VARIABLE} names another folder; unset it")
-    if options.json:
-        return print_json({"folder": str(folder), "files": len(assets.sums()), "fetched": fetched})
-    print(f"{len(assets.sums())} HumanoidBench files {'installed' if fetched else 'already there'}: {folder}")
-    return 0
-
-
-def add_bench(command: AddCommand) -> None:
-    about = "measure the speed of updates and of the training loop, memory and start-up time"
-    parser = command("bench", _bench, about, json=True)
-    add_option(parser, "--quick", "measure fewer cases in fewer rounds: about a minute")
+    count = len(assets.sums())
+    text = f"{count} HumanoidBench files {'installed' if fetched else 'already there'}: {folder}"
+    return print_facts(options, {"folder": str(folder), "files": count, "fetched": fetched}, text)
 
 
 def _bench(options: argparse.Namespace) -> int:
     from simbav2.experiments import benchmark
 
     result = benchmark.run(benchmark.QUICK if options.quick else benchmark.FULL)
-    if options.json:
-        return print_json(result)
-    print(benchmark.table(result))
-    return 0
-
-
-def add_doctor(command: AddCommand) -> None:
-    command("doctor", _doctor, "check the installation and show how to fix problems", json=True)
+    return print_facts(options, result, benchmark.table(result))
 
 
 def _doctor(options: argparse.Namespace) -> int:

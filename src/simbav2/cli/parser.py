@@ -10,12 +10,13 @@ import argparse
 import json as json_text
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from simbav2 import __version__
 from simbav2.errors import InputError
 
 Run = Callable[[argparse.Namespace], int]
+AddCommand = Callable[..., "Parser"]  # takes the name, the function that runs it, a line of help, json: bool
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,18 +56,11 @@ class Parser(argparse.ArgumentParser):
         return rest, settings
 
 
-class AddCommand(Protocol):
-    """Adds a command: its name, the function that runs it, one line of help, whether it takes `--json`."""
-
-    def __call__(self, name: str, run: Run, about: str, json: bool = False) -> Parser: ...
-
-
 def parse(argv: Sequence[str], commands: Iterable[Callable[[AddCommand], None]]) -> argparse.Namespace:
     about = "SimbaV2: soft actor-critic on the unit hypersphere."
     top = Parser(prog="simbav2", description=about, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"simbav2 {__version__}")
-    top.set_defaults(run=lambda options: top.print_help() or 0)
-    parsers = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
     def command(name: str, run: Run, about: str, json: bool = False) -> Parser:
         added: Parser = parsers.add_parser(
@@ -83,7 +77,7 @@ def parse(argv: Sequence[str], commands: Iterable[Callable[[AddCommand], None]])
 
     for add in commands:
         add(command)
-    return top.parse_args(argv)
+    return top.parse_args(argv or ["--help"])
 
 
 def add_option(
@@ -100,6 +94,12 @@ def add_option(
 
 def print_json(data: Any) -> int:
     print(json_text.dumps(data, indent=2))
+    return 0
+
+
+def print_facts(options: argparse.Namespace, data: Any, text: str) -> int:
+    """Print `data` with `--json`, else `text`."""
+    print(json_text.dumps(data, indent=2) if options.json else text)
     return 0
 
 

@@ -129,6 +129,7 @@ def _gigabytes(size: int) -> str:
 def _make(plan: Plan, options: argparse.Namespace) -> int:
     """Make the unfinished runs and the report, or write the runs as a Slurm script."""
     from simbav2.experiments.sweep.status import SweepTable, status
+    from simbav2.experiments.sweep.worker import cores
 
     out = options.out.resolve()
     runs = [run for run in plan.runs if status(run, out).state != "finished"]
@@ -137,6 +138,7 @@ def _make(plan: Plan, options: argparse.Namespace) -> int:
         return 0 if options.slurm else _report(plan, {}, out, options)
     if options.slurm:
         return _slurm(plan, runs, out, options.slurm)
+    options.workers = min(options.workers or len(cores()), len(runs))
     with SweepTable(plan, out) as table:
         outcomes = BACKENDS[options.backend](runs, out, table, options)
     print(f"{plan.name}: {table.summary()}")
@@ -165,20 +167,14 @@ def _local(runs: Sequence[PlannedRun], out: Path, table: SweepTable, options: ar
     from simbav2.experiments.sweep.local import Machine, run_all
 
     memory = free_memory() if options.memory is None else int(options.memory * GIGABYTE)
-    return run_all(runs, out, Machine(_workers(runs, options), memory), options.retries, table.refresh)
+    return run_all(runs, out, Machine(options.workers, memory), options.retries, table.refresh)
 
 
 def _ray(runs: Sequence[PlannedRun], out: Path, table: SweepTable, options: argparse.Namespace) -> Outcomes:
     from simbav2.experiments.sweep.ray import Cluster, run_all
 
-    cluster = Cluster(options.address, _workers(runs, options), options.cpus_per_run, options.gpus_per_run)
+    cluster = Cluster(options.address, options.workers, options.cpus_per_run, options.gpus_per_run)
     return run_all(runs, out, cluster, options.retries, table.refresh)
-
-
-def _workers(runs: Sequence[PlannedRun], options: argparse.Namespace) -> int:
-    from simbav2.experiments.sweep.worker import cores
-
-    return min(options.workers or len(cores()), len(runs))
 
 
 # A backend makes the runs in folders of `out`, refreshes the table, and returns the outcomes.

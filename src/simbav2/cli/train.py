@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
 from simbav2.cli.parser import AddCommand, add_option
 from simbav2.cli.runs import add_run_options, carry_out, settings
 from simbav2.config import override, presets
 from simbav2.errors import InputError
-
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
 
 DEFAULT_TASK = "dmc/walker-stand"
 
@@ -33,13 +29,10 @@ def add(command: AddCommand) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.seeds:
         return _train_seeds(options)
-    return carry_out(_agent(options, settings(options)), options)
-
-
-def _agent(options: argparse.Namespace, given: dict[str, Any]) -> Agent:
     from simbav2.agent import Agent
 
-    return Agent(options.task, preset=options.preset, ablation=options.ablation, **given)
+    agent = Agent(options.task, preset=options.preset, ablation=options.ablation, **settings(options))
+    return carry_out(agent, options)
 
 
 def _train_seeds(options: argparse.Namespace) -> int:

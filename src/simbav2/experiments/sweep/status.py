@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
-from types import TracebackType
 from typing import Literal, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
@@ -150,7 +149,7 @@ def _last_rows(file: Path) -> list[list[str]]:
 
 def summary(statuses: Iterable[Status]) -> str:
     """Such as `2 running, 10 finished`."""
-    counts = Counter(each.state for each in statuses)
+    counts = Counter[str](each.state for each in statuses)
     return ", ".join(f"{counts[state]} {state}" for state in _STYLES if counts[state])
 
 
@@ -179,9 +178,7 @@ class SweepTable:
             self._print(f"{self.plan.name}: {self.summary()}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.refresh()
         if self.console.is_terminal:
             self._live.stop()
@@ -206,7 +203,7 @@ class SweepTable:
     def _table(self) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in ("run", "", "step", "return", "state"):
-            justify = "right" if heading in ("step", "return") else "left"
+            justify: JustifyMethod = "right" if heading in ("step", "return") else "left"
             table.add_column(heading, justify=justify, header_style="dim", no_wrap=True)
         # Running and failed runs first, as many as fit.
         order = list(_STYLES)
