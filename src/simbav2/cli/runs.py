@@ -37,9 +37,7 @@ def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> Non
     add_option(parser, "--preset NAME", f"one of {', '.join(presets.PRESETS)}", default=preset)
     ablation = "make one change of the paper's ablation study to the preset: a to m, see `simbav2 presets`"
     add_option(parser, "--ablation X", ablation)
-    add_option(
-        parser, "--stop-after N", "stop after N simulator steps; schedules stay those of the whole run", int
-    )
+    add_option(parser, "--stop-after N", "stop after N simulator steps; schedules stay as without it", int)
     add_option(parser, "--out DIR", "the run's folder (default: one under runs/, named after the config)", Path)
     held = parser.add_mutually_exclusive_group()
     add_option(held, "--overwrite", "delete the run that the folder already holds")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simbav2.cli.parser import AddCommand, add_option, print_json
+from simbav2.cli.parser import AddCommand, add_option, print_facts, print_json
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import InputError, printable
 from simbav2.experiments.sweep.plan import Plan, PlannedRun, named_plans, read_plan
@@ -72,12 +72,9 @@ def _status(plan: Plan, options: argparse.Namespace) -> int:
     from simbav2.experiments.sweep.status import line, status, summary
 
     statuses = {run: status(run, options.out) for run in plan.runs}
-    if options.json:
-        print_json([{"run": run.name, **now._asdict()} for run, now in statuses.items()])
-    else:
-        for run, now in statuses.items():
-            print(line(run, now))
-        print(f"{plan.name}: {summary(statuses.values())}")
+    lines = [*(line(run, now) for run, now in statuses.items()), f"{plan.name}: {summary(statuses.values())}"]
+    facts = [{"run": run.name, **now._asdict()} for run, now in statuses.items()]
+    print_facts(options, facts, "\n".join(lines))
     return int(any(now.state == "failed" for now in statuses.values()))
 
 

@@ -19,8 +19,6 @@ from simbav2.training.stopping import stop_signals
 
 
 class Machine(NamedTuple):
-    """What a sweep may use of this machine."""
-
     workers: int
     memory: int  # bytes
 
@@ -35,10 +33,7 @@ class Machine(NamedTuple):
 def run_all(
     runs: Sequence[PlannedRun], out: Path, machine: Machine, retries: int, refresh: Callable[[], None]
 ) -> dict[str, Outcome]:
-    """Make all `runs`, calling `refresh` about once a second; returns the outcomes of the runs that were started.
-
-    On a stop signal, running processes save and end.
-    """
+    """Make all `runs`, calling `refresh` about once a second; on a stop signal, running processes save and end."""
     free = shares(cores(), machine.workers)
     waiting = list(runs)
     running: dict[Future[Outcome], tuple[PlannedRun, Share]] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from simbav2.config import Config, other_schedule, override, presets, to_json
 from simbav2.datasets.catalog import D4RL
@@ -23,8 +23,7 @@ from simbav2.errors import InputError, nearest
 
 DATA = "d4rl"  # among tasks: all data sets
 UNCHANGED = "none"  # among ablations: the preset as it is
-_LISTS = ("tasks", "presets", "ablations")
-_PART = (*_LISTS, "seeds", "stop_after", "settings", "grid")
+_PART = ("tasks", "presets", "ablations", "seeds", "stop_after", "settings", "grid")
 _KEYS = ("about", "include", "part", *_PART)
 _OWN_KEYS = {"task": "tasks", "preset": "presets", "ablation": "ablations", "seed": "seeds"}  # not settings
 
@@ -72,10 +71,8 @@ class PlannedRun:
         return [*argv, "--out", str(out / self.name), "--auto-resume"]
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     name: str
-    about: str
     runs: tuple[PlannedRun, ...]
 
 
@@ -93,10 +90,9 @@ def read_plan(plan: str) -> Plan:
 def _find(plan: str, folder: Path) -> Path:
     if (file := folder / plan).is_file():
         return file
-    named = named_plans()
-    if plan not in named:
-        raise InputError(f"{plan!r} is neither a file nor one of {', '.join(named)}{nearest(plan, named)}")
-    return named[plan]
+    if plan in (named := named_plans()):
+        return named[plan]
+    raise InputError(f"{plan!r} is neither a file nor one of {', '.join(named)}{nearest(plan, named)}")
 
 
 def _read(file: Path, including: tuple[Path, ...]) -> Plan:
@@ -114,7 +110,7 @@ def _read(file: Path, including: tuple[Path, ...]) -> Plan:
         raise InputError(f"{file} cannot be read: {error}") from error
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
-    return Plan(file.stem, str(data.get("about", "")), runs)
+    return Plan(file.stem, runs)
 
 
 def _parts(data: Table, needed: bool) -> Iterator[Table]:
@@ -137,7 +133,9 @@ def _expand(part: Table) -> Iterator[PlannedRun]:
     from_data, *mixed = {name in D4RL for name, _ in rows}
     if mixed:
         raise InputError("has tasks and data sets together; give each a [[part]] of its own")
-    seeds, stop_after = _seeds(part.get("seeds", [0])), _stop_after(part.get("stop_after"))
+    seeds, stop_after = _seeds(part.get("seeds", [0])), part.get("stop_after")
+    if stop_after is not None and not (type(stop_after) is int and stop_after > 0):
+        raise InputError(f"stop_after is {stop_after!r}; expected a number of simulator steps")
     methods = list(_methods(part, from_data))
     seen: set[str] = set()
     for (name, task), (config, settings), seed in itertools.product(rows, methods, seeds):
@@ -199,11 +197,9 @@ def _settings(table: Table, key: str) -> dict[str, Any]:
     found = table.get(key, {})
     if not isinstance(found, dict):
         raise InputError(f"{key} is {found!r}; expected a table of settings")
-    flat = dict(_flat(found, ""))
-    for name, own in _OWN_KEYS.items():
-        if name in flat:
-            raise InputError(f"{key} has {name!r}; use {own} = [...] instead")
-    return flat
+    for name in found.keys() & _OWN_KEYS.keys():
+        raise InputError(f"{key} has {name!r}; use {_OWN_KEYS[name]} = [...] instead")
+    return dict(_flat(found, ""))
 
 
 def _flat(table: Table, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -229,12 +225,6 @@ def _seeds(found: Any) -> list[int]:
     if isinstance(found, list) and found and all(type(seed) is int and seed >= 0 for seed in found):
         return found
     raise InputError(f"seeds is {found!r}; expected a list of whole numbers, or a count")
-
-
-def _stop_after(found: Any) -> int | None:
-    if found is None or (type(found) is int and found > 0):
-        return found
-    raise InputError(f"stop_after is {found!r}; expected a number of simulator steps")
 
 
 def _check_keys(table: Table, known: tuple[str, ...]) -> None:

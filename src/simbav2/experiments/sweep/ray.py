@@ -50,19 +50,15 @@ def run_all(
             while running and not stop.requested:
                 ended, _ = ray.wait(list(running), num_returns=len(running), timeout=1)
                 for reference in ended:
-                    outcomes[running.pop(reference).name] = _outcome(ray, reference)
+                    name = running.pop(reference).name
+                    try:
+                        outcomes[name] = ray.get(reference)
+                    except ray.exceptions.RayError as error:
+                        outcomes[name] = Outcome("failed", f"lost by Ray: {str(error).strip().splitlines()[0]}")
                 refresh()
             if running:
                 _stop(ray, running, out, refresh)
     return outcomes
-
-
-def _outcome(ray: Any, reference: Any) -> Outcome:
-    try:
-        found: Outcome = ray.get(reference)
-    except ray.exceptions.RayError as error:
-        return Outcome("failed", f"lost by Ray: {str(error).strip().splitlines()[0]}")
-    return found
 
 
 def _stop(ray: Any, running: dict[Any, PlannedRun], out: Path, refresh: Callable[[], None]) -> None:
@@ -73,7 +69,6 @@ def _stop(ray: Any, running: dict[Any, PlannedRun], out: Path, refresh: Callable
     while time.monotonic() < deadline and any(lock.holder(out / run.name) for run in running.values()):
         refresh()
         time.sleep(0.5)
-    refresh()
 
 
 @contextmanager

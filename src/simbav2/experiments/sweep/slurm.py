@@ -45,7 +45,7 @@ exit $status
 
 def script(name: str, runs: Sequence[PlannedRun], out: Path, file: Path, memory: int) -> str:
     """The text of `file`; `memory` is what the largest run needs, in bytes."""
-    lines = (f"{number}) set -- {shlex.join(['simbav2', *run.argv(out)])} ;;" for number, run in enumerate(runs))
+    commands = (shlex.join(["simbav2", *run.argv(out)]) for run in runs)
     return _SCRIPT.format(
         name=name,
         count=len(runs),
@@ -54,5 +54,5 @@ def script(name: str, runs: Sequence[PlannedRun], out: Path, file: Path, memory:
         megabytes=-(-memory // (1 << 20)),
         out=out,
         here=shlex.quote(str(Path.cwd())),
-        lines="\n".join(lines),
+        lines="\n".join(f"{number}) set -- {command} ;;" for number, command in enumerate(commands)),
     )

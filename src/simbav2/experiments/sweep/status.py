@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Literal, NamedTuple
@@ -94,7 +95,11 @@ def status(run: PlannedRun, out: Path) -> Status:
         until = _until(run, folder)
         if until is not None and summed_up(folder, until):
             summary = read_json(folder / "summary.json")
-            note = _other_schedule(run, folder)
+            other = None
+            # Runs that differ only in their schedule share a folder; a damaged config does not touch the result.
+            with suppress(CheckpointError), damage(folder / "config.json"):
+                other = other_schedule(dict(read_json(folder / "config.json").get("schedule", {})), run.config)
+            note = f"made with {other}" if other else ""
             return Status("finished", until, summary["env_steps"], summary.get("final_return"), note)
     except CheckpointError as error:
         return Status("failed", run.until, note=str(error))
@@ -131,16 +136,6 @@ def _until(run: PlannedRun, folder: Path) -> int | None:
         return int(read_json(folder / "config.json")["env_steps"])
 
 
-def _other_schedule(run: PlannedRun, folder: Path) -> str:
-    """Runs that differ only in their schedule share a folder: say so if the plan asks for another schedule."""
-    try:
-        with damage(folder / "config.json"):
-            other = other_schedule(dict(read_json(folder / "config.json").get("schedule", {})), run.config)
-    except CheckpointError:
-        return ""  # the result does not depend on it
-    return f"made with {other}" if other else ""
-
-
 def _last_rows(file: Path) -> list[list[str]]:
     """The last rows of a CSV file that start with a step."""
     cells = [line.split(",") for line in _tail(file)]
@@ -165,10 +160,8 @@ class SweepTable:
     """All runs of a plan: a live table on a terminal, elsewhere a line for every change. A context manager."""
 
     def __init__(self, plan: Plan, out: Path, console: Console | None = None) -> None:
-        self.plan = plan
-        self.out = out
+        self.plan, self.out, self.console = plan, out, console or Console()
         self.statuses = {run.name: status(run, out) for run in plan.runs}
-        self.console = console or Console()
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._table)
 
     def __enter__(self) -> SweepTable:

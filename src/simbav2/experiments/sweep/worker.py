@@ -52,9 +52,9 @@ def shares(cores: Sequence[int], processes: int) -> list[Share]:
 
 def start(argv: Sequence[str], share: Share, output: int | IO[str]) -> subprocess.Popen[str]:
     """Start `simbav2 ARGV...` in a new session, so that Ctrl-C reaches the parent alone, which passes it on."""
-    own = ",".join(map(str, share.cores))
+    own = (str(os.getpid()), ",".join(map(str, share.cores)))
     return subprocess.Popen(
-        [sys.executable, "-m", "simbav2.experiments.sweep.worker", str(os.getpid()), own, *argv],
+        [sys.executable, "-m", "simbav2.experiments.sweep.worker", *own, *argv],
         env=share.environment(),
         stdin=subprocess.DEVNULL,
         stdout=output,
