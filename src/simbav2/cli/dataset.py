@@ -27,7 +27,11 @@ def add(command: AddCommand) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.check:
-        return _check(options)
+        from simbav2.datasets.check import examine
+
+        facts = examine(options.check)
+        print_facts(options, facts, "\n".join(_described(options.check, facts)))
+        return int(bool(facts["problems"]))
     if not options.folders or options.out is None:
         raise InputError("nothing to do; expected `simbav2 dataset RUN... --out FILE.hdf5` or `--check FILE`")
     from simbav2.training.make_dataset import write
@@ -36,14 +40,6 @@ def _run(options: argparse.Namespace) -> int:
     transitions = write(options.folders, options.out, *chosen)
     facts = {"file": str(options.out), "transitions": transitions}
     return print_facts(options, facts, f"{options.out}: {transitions:,} transitions")
-
-
-def _check(options: argparse.Namespace) -> int:
-    from simbav2.datasets.check import examine
-
-    path, facts = options.check, examine(options.check)
-    print_facts(options, facts, "\n".join(_described(path, facts)))
-    return int(bool(facts["problems"]))
 
 
 def _described(path: Path, facts: dict[str, Any]) -> Iterator[str]:

@@ -85,17 +85,14 @@ def _check_tasks(rows: Iterable[Task], as_json: bool) -> int:
 
 def _presets(options: argparse.Namespace) -> int:
     differences = {name: presets.difference(preset.config) for name, preset in presets.PRESETS.items()}
+    ablations = presets.ABLATIONS.items()
     if options.json:
         return print_json({
             name: {
                 "about": preset.about,
                 "default": name == presets.DEFAULT,
                 "differs": {field: after for field, (_, after) in differences[name].items()},
-                "ablations": {
-                    letter: ablation.about
-                    for letter, ablation in presets.ABLATIONS.items()
-                    if presets.applies(letter, preset.config)
-                },
+                "ablations": {x: each.about for x, each in ablations if presets.applies(x, preset.config)},
             }
             for name, preset in presets.PRESETS.items()
         })  # fmt: skip
@@ -104,7 +101,7 @@ def _presets(options: argparse.Namespace) -> int:
         for field, (before, after) in differences[name].items():
             print(f"    --{field.replace('_', '-'):<44} {'' if before is None else before} -> {after}")
     print("\nablations (section 5.5, table 2), on any preset that has the part: --ablation X")
-    for letter, ablation in presets.ABLATIONS.items():
+    for letter, ablation in ablations:
         print(f"  {letter}  {ablation.about}")
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from simbav2.cli.parser import AddCommand, add_option, download_bar
@@ -32,7 +31,12 @@ def add(command: AddCommand) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.download:
-        _fetch([options.dataset] if options.dataset else list(D4RL))
+        from simbav2.datasets.dataset import fetch
+
+        for name in [options.dataset] if options.dataset else D4RL:
+            with download_bar() as progress:
+                place = fetch(name, progress)
+            print(f"{name}: {place}")
     if options.dataset is None:
         if options.download:
             return 0
@@ -49,12 +53,3 @@ def _run(options: argparse.Namespace) -> int:
         settings=settings(options),
     )
     return carry_out(agent, options)
-
-
-def _fetch(names: Sequence[str]) -> None:
-    from simbav2.datasets.dataset import fetch
-
-    for name in names:
-        with download_bar() as progress:
-            place = fetch(name, progress)
-        print(f"{name}: {place}")

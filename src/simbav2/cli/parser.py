@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from simbav2 import __version__
 from simbav2.errors import InputError
 
-Run = Callable[[argparse.Namespace], int]
 AddCommand = Callable[..., "Parser"]  # takes the name, the function that runs it, a line of help, json: bool
 
 
@@ -62,7 +61,7 @@ def parse(argv: Sequence[str], commands: Iterable[Callable[[AddCommand], None]])
     top.add_argument("--version", action="version", version=f"simbav2 {__version__}")
     parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
-    def command(name: str, run: Run, about: str, json: bool = False) -> Parser:
+    def command(name: str, run: Callable[[argparse.Namespace], int], about: str, json: bool = False) -> Parser:
         added: Parser = parsers.add_parser(
             name,
             help=about,

@@ -33,9 +33,8 @@ def add(command: AddCommand) -> None:
     add_option(parser, "--report DIR", "the folder of the report (default: report-PLAN in --out)", Path)
     add_option(parser, "--retries N", "further attempts at a run that fails", int, 2)
     add_option(parser, "--json", "print the facts of --dry-run and status as JSON")
-    parser.add_argument(
-        "--backend", choices=tuple(BACKENDS), default="local", help="where runs are made (default: local)"
-    )
+    backends = tuple(BACKENDS)
+    add_option(parser, "--backend NAME", f"one of {', '.join(backends)}", default="local", choices=backends)
     add_option(parser, "--workers N", "parallel runs (default: one for each core)", int)
     local = parser.add_argument_group("local")
     add_option(local, "--memory GB", "memory for all runs together (default: what is free at the start)", float)
@@ -105,22 +104,19 @@ def _dry_run(plan: Plan, options: argparse.Namespace) -> int:
     width = max(len(run.title) for run in plan.runs)
     print(f"{'run':<{width}}{'updates':>13}{'time':>12}{'disk':>10}{'memory':>10}  state")
     for run, each in estimates.items():
-        sizes = f"{_gigabytes(each.disk):>10}{_gigabytes(each.memory):>10}"
+        sizes = f"{each.disk / GIGABYTE:>7,.2f} GB{each.memory / GIGABYTE:>7,.2f} GB"
         print(f"{run.title:<{width}}{each.updates:>13,}{clock(seconds[run]):>12}{sizes}  {states[run]}")
     left = [run for run in plan.runs if states[run] != "finished"]
     hours = sum(seconds[run] for run in left) / 3600
     workers = options.workers or len(cores())
+    disk = sum(each.disk for each in estimates.values()) / GIGABYTE
     rates = "by the runs finished here" if measured else "elsewhere; the first runs finished here will correct it"
     print(
         f"{len(plan.runs)} runs, {len(left)} to do: {sum(estimates[run].updates for run in left):,} updates, "
         f"{hours:,.1f} hours of one core, {hours / workers:,.1f} with {workers} workers; "
-        f"{_gigabytes(sum(each.disk for each in estimates.values()))} of disk (rates measured {rates})"
+        f"{disk:,.2f} GB of disk (rates measured {rates})"
     )
     return 0
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / GIGABYTE:,.2f} GB"
 
 
 def _make(plan: Plan, options: argparse.Namespace) -> int:
