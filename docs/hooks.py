@@ -66,13 +66,10 @@ def _names(node: ast.stmt) -> list[str]:
 
 def commands() -> str:
     """The help of every command, as it is printed."""
-    from simbav2 import cli
-
     parts = ["# Commands", "As `simbav2 --help` and `simbav2 COMMAND --help` print them."]
     parts.append(f"```text\n{help_of()}\n```")
-    for command in cli.COMMANDS:
-        name = command.__name__.rpartition(".")[2].replace("_", "-")
-        parts.append(f"## {name}\n\n```text\n{help_of(name)}\n```")
+    names = re.findall(r"^    ([a-z-]+)", help_of(), re.MULTILINE)
+    parts += [f"## {name}\n\n```text\n{help_of(name)}\n```" for name in names]
     return "\n\n".join(parts) + "\n"
 
 

@@ -51,10 +51,9 @@ def flip(run: Path, rng: Rng) -> None:
 def blank(run: Path, rng: Rng) -> None:
     """A block of zeros, as a lost sector leaves it."""
     path = pick(run, rng)
-    data = bytearray(path.read_bytes())
+    data = path.read_bytes()
     start = int(rng.integers(len(data)))
-    data[start : start + 512] = bytes(len(data[start : start + 512]))
-    path.write_bytes(data)
+    path.write_bytes(data[:start] + bytes(len(data[start : start + 512])) + data[start + 512 :])
 
 
 def truncate(run: Path, rng: Rng) -> None:
@@ -137,87 +136,70 @@ def forge_header_size(run: Path, rng: Rng) -> None:
     resign(run)
 
 
+def _forge_array(run: Path, rng: Rng, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the entry of one array in the header of one file."""
+    path = pick(run, rng, ".safetensors")
+    _header(path, lambda header: change(header[sorted(header)[rng.integers(len(header))]]))
+    resign(run)
+
+
 def forge_shape(run: Path, rng: Rng) -> None:
     factor = [1 << 20, 1 << 40, 0, -1, 1.5, "2"][rng.integers(6)]
-
-    def change(header: dict[str, Any]) -> None:
-        name = sorted(header)[rng.integers(len(header))]
-        header[name]["shape"] = [factor, *header[name]["shape"][1:]]
-
-    _header(pick(run, rng, ".safetensors"), change)
-    resign(run)
+    _forge_array(run, rng, lambda entry: entry.update(shape=[factor, *entry["shape"][1:]]))
 
 
 def forge_offsets(run: Path, rng: Rng) -> None:
-    def change(header: dict[str, Any]) -> None:
-        name = sorted(header)[rng.integers(len(header))]
-        header[name]["data_offsets"][rng.integers(2)] += [1, -1, 1 << 40, -(1 << 40)][rng.integers(4)]
+    def change(entry: dict[str, Any]) -> None:
+        entry["data_offsets"][rng.integers(2)] += [1, -1, 1 << 40, -(1 << 40)][rng.integers(4)]
 
-    _header(pick(run, rng, ".safetensors"), change)
-    resign(run)
+    _forge_array(run, rng, change)
 
 
 def forge_dtype(run: Path, rng: Rng) -> None:
-    def change(header: dict[str, Any]) -> None:
-        name = sorted(header)[rng.integers(len(header))]
-        kinds = [kind for kind in ("F64", "BF16", "I8", "U64", "F8_E4M3", "X") if kind != header[name]["dtype"]]
-        header[name]["dtype"] = kinds[rng.integers(len(kinds))]
+    def change(entry: dict[str, Any]) -> None:
+        kinds = [kind for kind in ("F64", "BF16", "I8", "U64", "F8_E4M3", "X") if kind != entry["dtype"]]
+        entry["dtype"] = kinds[rng.integers(len(kinds))]
 
-    _header(pick(run, rng, ".safetensors"), change)
-    resign(run)
+    _forge_array(run, rng, change)
 
 
-def _edit(path: Path, names: list[str], value: Any) -> None:
-    data = json.loads(path.read_bytes())
-    node = data
-    for name in names[:-1]:
-        node = node[name]
-    node[names[-1]] = value
+def _edit(path: Path, name: str, value: Any) -> None:
+    data = node = json.loads(path.read_bytes())
+    *parents, last = name.split(".")
+    for parent in parents:
+        node = node[parent]
+    node[last] = value
     path.write_text(json.dumps(data))
 
 
-HUGE = [10**9, 10**12, 10**18, 10**30, -1, 0, "1", None, [], {}, 1e300, True]
+SIZES = (
+    *("actor.width", "critic.width", "critic.depth", "critic.num_critics", "value.atoms", "num_envs"),
+    *("environment.observation_size", "environment.action_size"),
+)
+HUGE = [10**9, 10**12, 10**18, 10**30, -1, 0, "1", None, [], {}, 1e300]
+STATES = {
+    "decisions": (10**15, -5, "many"),
+    "warmup_rng": (7,),
+    "warmup_rng.bit_generator": ("os.system",),
+    "replay_rng.state": ([],),
+    "replay_steps": (10**15, None),
+    "loop": (None,),
+    "loop.lengths": ([10**9], [-1]),
+    "loop.episodes": ([1, 2, 3], [None]),
+    "loop.totals": (["x"],),
+    "loop.ended": ([[1.0]], 5),
+}
 
 
 def forge_config(run: Path, rng: Rng) -> None:
     """A size that nobody has memory for, or no size at all."""
-    places = [
-        ("actor", "width"),
-        ("critic", "width"),
-        ("critic", "depth"),
-        ("critic", "num_critics"),
-        ("value", "atoms"),
-        ("num_envs",),
-        ("environment", "observation_size"),
-        ("environment", "action_size"),
-    ]
-    _edit(
-        pick(run, rng, "config.json"), list(places[rng.integers(len(places))]), HUGE[rng.integers(len(HUGE) - 1)]
-    )
+    _edit(pick(run, rng, "config.json"), SIZES[rng.integers(len(SIZES))], HUGE[rng.integers(len(HUGE))])
     resign(run)
 
 
 def forge_state(run: Path, rng: Rng) -> None:
-    changes = [
-        (["decisions"], 10**15),
-        (["decisions"], -5),
-        (["decisions"], "many"),
-        (["warmup_rng"], 7),
-        (["warmup_rng", "bit_generator"], "os.system"),
-        (["replay_rng", "state"], []),
-        (["replay_steps"], 10**15),
-        (["replay_steps"], None),
-        (["loop", "lengths"], [10**9]),
-        (["loop", "lengths"], [-1]),
-        (["loop", "episodes"], [1, 2, 3]),
-        (["loop", "episodes"], [None]),
-        (["loop", "totals"], ["x"]),
-        (["loop", "ended"], [[1.0]]),
-        (["loop", "ended"], 5),
-        (["loop"], None),
-    ]
-    names, value = changes[rng.integers(len(changes))]
-    _edit(pick(run, rng, "state.json"), names, value)
+    changes = [(name, value) for name, values in STATES.items() for value in values]
+    _edit(pick(run, rng, "state.json"), *changes[rng.integers(len(changes))])
     resign(run)
 
 
@@ -285,19 +267,9 @@ def env() -> Chain:
 
 def honest_run(folder: Path, **settings: Any) -> Path:
     """A run of a few seconds with one checkpoint, several replay files, and an episode under way."""
-    schedule = {
-        "log_every": 100,
-        "evaluate_every": 500,
-        "evaluation_episodes": 1,
-        "checkpoint_every": 100,
-        "keep": 1,
-    }
-    given = {
-        **TINY,
-        "env_steps": 500,
-        "updates_per_decision": 0.1,
-        **{f"schedule.{name}": value for name, value in schedule.items()},
-    }
+    schedule = {"log_every": 100, "evaluate_every": 500, "evaluation_episodes": 1, "checkpoint_every": 100}
+    given = TINY | {"env_steps": 500, "updates_per_decision": 0.1, "schedule.keep": 1}
+    given |= {f"schedule.{name}": value for name, value in schedule.items()}
     run.start(SimbaV2(env, **{**given, **settings}), folder)
     return folder
 

@@ -1,6 +1,7 @@
-"""Plans of short runs, the command that makes them, and what must not depend on how they were made."""
+"""Plans of short runs, the command that makes them, and results that must not depend on the backend."""
 
 import atexit
+import re
 import subprocess
 import sys
 import time
@@ -63,9 +64,6 @@ def outcomes(out: Path) -> dict[str, object]:
 
 
 def endings(out: Path) -> list[list[str]]:
-    """How the processes of every run ended, as far as anybody saw it."""
-    logs = [path.read_text().splitlines() for path in sorted(out.glob("logs/*.log"))]
-    return [
-        [line.removeprefix("--- exit status ") for line in lines if line.startswith("--- exit status ")]
-        for lines in logs
-    ]
+    """The exit statuses in the log of every run."""
+    logs = sorted(out.glob("logs/*.log"))
+    return [re.findall(r"^--- exit status (.*)$", path.read_text(), re.MULTILINE) for path in logs]

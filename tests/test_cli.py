@@ -1,5 +1,6 @@
 """The command line as a person meets it."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -7,15 +8,17 @@ import sys
 import pytest
 from sweep_plan import SETTINGS
 
-from simbav2 import tasks
+from simbav2 import SimbaV2, tasks
 from simbav2.cli import main
 from simbav2.config import presets
 from simbav2.config.tree import settings
+from simbav2.envs import rendering
+from simbav2.envs.humanoid_bench import assets
 
 
-def refused(capsys, *arguments: str) -> str:
+def refused(capsys, *arguments: object) -> str:
     """The one line on stderr with which a call is refused."""
-    assert main(list(arguments)) == 2
+    assert main([str(word) for word in arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
@@ -43,6 +46,17 @@ def refused(capsys, *arguments: str) -> str:
         (["tasks", "dmc-eazy"], "dmc-easy"),
         (["tasks", "--jason"], "--jason"),
         (["trian"], "trian"),
+        (["train", "Pendulum-v1", "--target.tau", "1.5"], "is 1.5; expected more than 0 and at most 1"),
+        (["train", "Pendulum-v1", "--seeds", "0", "1", "--seed", "2"], "both given"),
+        (["train", "Pendulum-v1", "--seeds", "1", "1"], "twice"),
+        (["train", "Pendulum-v1", "--seeds", "0", "--critic.widht", "3"], "critic.width"),
+        (["sweep", "paper-onlin"], "did you mean 'paper-online'?"),
+        (["sweep", "smoke", "paper-online"], "one plan at a time"),
+        (["sweep", "smoke", "--workers", "0"], "--workers is 0; expected at least 1"),
+        (["sweep", "smoke", "--retries", "-1"], "--retries is -1"),
+        (["sweep", "smoke", "--address", "host:1"], "--backend ray"),
+        (["sweep", "smoke", "--backend", "ray", "--address", "host:1", "--workers", "2"], "--cpus-per-run"),
+        (["assets", "humanoid"], "humanoid-bench"),
     ],
 )
 def test_bad_input_gets_one_clear_line(capsys, arguments, message):
@@ -53,8 +67,10 @@ def test_tasks_as_json_and_as_a_table(capsys):
     assert main(["tasks", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [task["id"] for task in listed] == [task.id for task in tasks()]
-    assert main(["tasks", "mujoco"]) == 0
-    assert "mujoco/Humanoid-v4" in capsys.readouterr().out
+    assert main(["tasks"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 5 + 57
+    assert max(map(len, lines)) <= 80
 
 
 def test_presets_show_their_difference_from_the_default(capsys):
@@ -87,10 +103,10 @@ def test_train_evaluate_report(capsys, tmp_path):
     assert "after 100 steps" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["tasks", "--json"], ["presets"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "--help"], ["tasks", "--json"], ["presets"]])
 def test_facts_and_help_load_nothing_heavy(arguments):
     code = (
-        "import sys\nfrom simbav2.cli import main\n"
+        "import sys, simbav2\nfrom simbav2.cli import main\n"
         f"try:\n    main({arguments!r})\nexcept SystemExit as end:\n    assert end.code == 0\n"
         "heavy = {'jax', 'flax', 'gymnasium', 'mujoco', 'dm_control', 'matplotlib', 'numpy'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
@@ -98,11 +114,6 @@ def test_facts_and_help_load_nothing_heavy(arguments):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
-
-
-def test_importing_the_package_is_light():
-    code = "import sys, simbav2; assert not {'jax', 'gymnasium', 'numpy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_help_explains_common_settings_and_help_all_every_one(capsys):
@@ -120,13 +131,93 @@ def test_help_explains_common_settings_and_help_all_every_one(capsys):
         assert setting.help, f"{setting.name} has no help sentence"
         assert len(setting.help.split()) > 1
         option = f"  --{setting.name.replace('_', '-')} {'none' if setting.value is None else setting.value}"
-        own = setting.name.startswith(
-            ("task", "preset", "ablation", "data.")
-        )  # of `simbav2 offline`, or its own option
+        own = setting.name.startswith(("task", "preset", "ablation", "data."))  # an option, or of `offline`
         assert (option in everything) != own
     assert all(len(line) <= 115 for line in everything.splitlines())
 
 
-def test_bounds_stand_beside_the_fields(capsys):
-    assert main(["train", "Pendulum-v1", "--target.tau", "1.5"]) == 2
-    assert "target.tau is 1.5; expected more than 0 and at most 1" in capsys.readouterr().err
+FILES = {"envs/h1_pos_walk.xml": b"<mujoco/>", "h1/assets/pelvis.stl": b"solid"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A source of model files, and a machine that has none."""
+    for name, content in FILES.items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    monkeypatch.setattr(assets, "checksums", lambda: sums)
+    monkeypatch.setattr(assets, "_packages", list)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(assets.VARIABLE, raising=False)
+    return tmp_path / "source"
+
+
+def test_tasks_are_checked_and_each_remedy_is_printed_once(capsys, folder, monkeypatch):
+    assert main(["tasks", "mujoco", "--check"]) == 0
+    assert capsys.readouterr().out == "mujoco     5 of  5 tasks work\n5 of 5 tasks work\n"
+    assert main(["tasks", "hbench", "--check"]) == 1
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "hbench     0 of 14 tasks work\n    hbench/h1-balance-hard: the HumanoidBench model files"
+    )
+    assert told.count("→ fetch them: simbav2 assets humanoid-bench") == 1
+    assert told.endswith("\n0 of 14 tasks work\n")
+
+    monkeypatch.setitem(sys.modules, "simbav2.envs.myosuite", None)
+    assert main(["tasks", "myosuite", "--check", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["tasks"], told["working"], len(told["attempts"])) == (10, 0, 10)
+    assert told["missing"]["myosuite"]["remedy"] == "pip install 'simbav2[myosuite]'"
+
+
+def test_files_are_installed_kept_and_replaced_when_damaged(capsys, folder, monkeypatch):
+    assert main(["assets", "humanoid-bench", "--from", str(folder)]) == 0
+    assert capsys.readouterr().out == f"2 HumanoidBench files installed: {assets.cache_folder()}\n"
+    assert main(["assets", "humanoid-bench", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"folder": str(assets.cache_folder()), "files": 2, "fetched": False}
+
+    (assets.cache_folder() / "envs/h1_pos_walk.xml").write_bytes(b"damaged")
+    monkeypatch.setattr(assets, "UPSTREAM", str(folder))
+    assert main(["assets", "humanoid-bench", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fetched"]
+    assert assets.verify() == assets.cache_folder()
+
+
+def test_bad_sources_of_files_are_refused(capsys, folder, monkeypatch):
+    assert "expected a folder, a zip file" in refused(capsys, "assets", "humanoid-bench", "--from", "/nowhere")
+    monkeypatch.setenv(assets.VARIABLE, str(folder.parent / "elsewhere"))
+    assert "mend or unset it" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
+    (folder.parent / "elsewhere").symlink_to(folder)
+    assert f"{assets.VARIABLE} names another" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("agents") / "hopper"  # which falls at once
+    SimbaV2("mujoco/Hopper-v4", **{"actor.width": 8, "critic.width": 8}).save(folder)
+    return folder
+
+
+def test_a_video_is_recorded(capsys, agent, tmp_path):
+    pytest.importorskip("imageio_ffmpeg", reason="pip install 'simbav2[video]'")
+    if not any(map(rendering.draws, ("egl", "osmesa"))):
+        pytest.skip("no GL library draws here")
+    path = tmp_path / "out.mp4"
+    assert main(["evaluate", str(agent), "--episodes", "1", "--video", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["video"] == str(path)
+    assert path.stat().st_size > 1000
+
+
+def test_what_a_video_needs_is_named(capsys, agent, tmp_path, monkeypatch):
+    pytest.importorskip("imageio_ffmpeg", reason="pip install 'simbav2[video]'")
+    rendering.choose_library.cache_clear()
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(rendering, "draws", lambda library: False)
+    assert "install libegl1 or libosmesa6" in refused(capsys, "evaluate", agent, "--video", tmp_path / "out.mp4")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert "pip install 'simbav2[video]'" in refused(capsys, "evaluate", agent, "--video", tmp_path / "out.mp4")

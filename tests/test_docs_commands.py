@@ -1,9 +1,8 @@
-"""Every line of every block of shell code in the README and docs runs, each block in a folder of its own.
+"""Every line of every shell block in the README and docs runs, each block in its own folder.
 
-Commands of ours run in this process with the task, preset and ablation that the reader is given, small and short:
-`SMALLER` and `SHORTER` stand behind the given words, where they win. What is not on this machine has a stand-in
-(`STAND_INS`): mirrors with a small file, a hub, a Ray cluster, Slurm, a measured machine, runs the reader has.
-Programs that are not run are in `NOT_RUN`, with the reason. Lines that are then one and the same run once.
+`simbav2` commands run in this process, small and short: `SMALLER` and `SHORTER` are appended and win. Fixtures
+(`STAND_INS`) replace what is not on this machine: mirrors, a hub, a Ray cluster, Slurm, measured times, runs.
+Programs that are not run are in `NOT_RUN`, with the reason. Equal trainings run once.
 """
 
 import json
@@ -19,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import ray_nodes
-from doc_pages import ROOT, Script, programs, scripts
+from doc_pages import ROOT, programs, scripts
 from fake_hub import FakeHub
 from servers import serving
 
@@ -29,21 +28,13 @@ from simbav2.experiments import benchmark
 from simbav2.experiments.sweep.plan import read_plan
 
 NOT_RUN = {
-    "pip": "changes the environment that the tests run in; tests/test_docs.py looks at the extras it names",
-    "hf": "asks for a password of the reader's",
-    "tensorboard": "a server for a browser, of a package that we do not need",
+    "pip": "changes the environment that the tests run in; tests/test_docs.py checks the extras",
+    "hf": "asks for a password",
+    "tensorboard": "a server for a browser",
 }
-SIZES = {
-    "warmup_decisions": 40,
-    "actor.width": 16,
-    "critic.width": 16,
-    "critic.depth": 1,
-    "critic.num_critics": 1,
-    "replay.batch_size": 16,
-    "replay.capacity": 1_000,
-    "schedule.evaluation_episodes": 1,
-    "schedule.log_every": 60,
-}
+SIZES = {"actor.width": 16, "critic.width": 16, "critic.depth": 1, "critic.num_critics": 1}
+SIZES |= {"warmup_decisions": 40, "replay.batch_size": 16, "replay.capacity": 1_000}
+SIZES |= {"schedule.evaluation_episodes": 1, "schedule.log_every": 60}
 SMALL = SIZES | {"env_steps": 120}
 
 
@@ -51,35 +42,21 @@ def as_words(settings: dict[str, object]) -> list[str]:
     return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
 
 
-# Behind every line of a command.
-SMALLER = {
-    "train": as_words(SMALL),
-    "offline": as_words(SIZES | {"data.passes": 4}),
-    "evaluate": ["--episodes=1"],
-}
-# Behind lines that have the option.
-SHORTER = {
-    "--episodes": 1,
-    "--schedule.checkpoint-every": 40,
-    "--seeds": 0,
-    "--stop-after": 100,
-    "--then-online": 60,
-    "--transitions": 60,
-}
-# What a command meets instead of the world: a fixture below.
-STAND_INS = {
-    "bench": "measured_machine",
-    "offline": "data_sets",
-    "pull": "hub",
-    "push": "hub",
-    "resume": "bare_runs",
-    "sweep": "plans",
-    "train": "bare_runs",
-}
+# Appended to every line of a command.
+SMALLER = {"train": as_words(SMALL), "offline": as_words(SIZES | {"data.passes": 4}), "evaluate": ["--episodes=1"]}
+# Appended to lines that have the option.
+SHORTER = {"--episodes": 1, "--seeds": 0, "--stop-after": 100, "--then-online": 60, "--transitions": 60}
+SHORTER |= {"--schedule.checkpoint-every": 40}
+# The fixture that a command needs.
+STAND_INS = {"bench": "measured_machine", "offline": "data_sets", "pull": "hub", "push": "hub"}
+STAND_INS |= {"resume": "bare_runs", "sweep": "plans", "train": "bare_runs"}
+# The package that a block with this word needs.
+NEEDS = {"ray": "ray", "wandb": "wandb", ".mp4": "imageio_ffmpeg", ".hdf5": "h5py", "onnx": "onnx"}
+NEEDS |= {"arm": "imageio_ffmpeg"}
 OF_RUNS = ("resume", "evaluate", "export", "push", "report", "dataset")  # commands that take runs
 ROWS = 64  # of recorded data
 SCRIPTS = list(scripts())
-FIRST = SCRIPTS[0]  # from a clone to a trained, filmed, exported policy
+FIRST = SCRIPTS[0]  # from a clone to a trained policy, its video and its export
 # `make test` runs these: the first, one without a simulator of ours, one that trains nothing.
 EVERY_TIME = ("README.md: block 0", "interop.md: block 0", "sharing.md: block 1")
 
@@ -92,11 +69,8 @@ class Shell:
         self.made: set[str] = set()  # runs, by all that was asked for
 
     def run(self, program: str, *words: str) -> None:
-        places = {"~/": f"{self.folder}/", "/shared/": f"{self.folder}/shared/"}
-        for place, ours in places.items():
-            words = tuple(re.sub(f"^{place}", ours, word) for word in words)
         if program not in NOT_RUN:
-            getattr(self, program)(*words)
+            getattr(self, program)(*(re.sub("^(~|(?=/shared))/", f"{self.folder}/", word) for word in words))
 
     def simbav2(self, name: str, *words: str) -> None:
         given = {word.partition("=")[0] for word in words}
@@ -144,9 +118,8 @@ class Shell:
 
     def make(self, target: str, *words: str) -> None:
         """What the Makefile calls, as a stand-in for the program writes it down; of the demo's runs two."""
-        bin, log = self.folder / "bin", self.folder / "called"
-        bin.mkdir()
-        program(bin / "simbav2", f'printf "%s\\n" "$*" >> {log}')
+        log = self.folder / "called"
+        bin = self.program(f'printf "%s\\n" "$*" >> {log}')
         smaller = ["DEMO_PRESETS=quick", "DEMO_TASKS=mujoco/Hopper-v4"]
         call = ["make", "-C", ROOT, "-o", ".venv/.installed", f"BIN={bin}", target, *words, *smaller]
         # `make test` has flags of its own.
@@ -168,19 +141,20 @@ class Shell:
 
     def sbatch(self, script: str) -> None:
         """The only job of the array."""
-        bin = self.folder / "bin"
-        bin.mkdir()
-        program(bin / "simbav2", f'exec {sys.executable} -m simbav2 "$@"')
+        bin = self.program(f'exec {sys.executable} -m simbav2 "$@"')
         path = f"{bin}{os.pathsep}{os.environ['PATH']}"
         subprocess.run(["bash", script], env={**os.environ, "PATH": path, "SLURM_ARRAY_TASK_ID": "0"}, check=True)
 
+    def program(self, text: str) -> Path:
+        """A folder with a stand-in for the program `simbav2`."""
+        path = self.folder / "bin" / "simbav2"
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+        return path.parent
 
-def program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
 
-
-# Programs of ours that are no commands: smaller constants, and words behind those given. ------------------------
+# Scripts of the docs: smaller constants, and arguments to append. -----------------------------------------------
 
 
 def small_scaling(shell: Shell, module):
@@ -209,16 +183,9 @@ def small_offline_evidence(shell: Shell, module):
     (shell.folder / "images").mkdir()
     name, level = next(iter(module.TASKS)), "medium-replay"
     cases = [module.Case(name, level, method, 0) for method in module.METHODS]
-    return {
-        "simbav2": simbav2,
-        "DOCS": shell.folder,
-        "TIDY": shell.folder / "offline.csv",
-        "TASKS": {name: module.TASKS[name]},
-        "LEVELS": (level,),
-        "SEEDS": (0,),
-        "CASES": cases,
-        "ONLINE_CASES": cases[:1],
-    }, []
+    few = {"TASKS": {name: module.TASKS[name]}, "LEVELS": (level,), "SEEDS": (0,)}
+    few |= {"CASES": cases, "ONLINE_CASES": cases[:1]}
+    return few | {"simbav2": simbav2, "DOCS": shell.folder, "TIDY": shell.folder / "offline.csv"}, []
 
 
 def small_custom_env(shell: Shell, module):
@@ -239,7 +206,7 @@ def short_episodes(monkeypatch):
 
 @pytest.fixture
 def bare_runs(request, monkeypatch, script):
-    """Nothing is sent. What ends every run in the same way is left to the README's first block."""
+    """Nothing is sent; reports and diagnostics are left to the README's first block."""
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     if script != FIRST:
@@ -258,9 +225,9 @@ def walker(tmp_path_factory):
 
 @pytest.fixture
 def data_sets(bare_runs, tmp_path, monkeypatch):
-    """Small files of the right shape, wherever one may be looked for."""
+    """Small files of the right shape, wherever the commands look."""
     minari = pytest.importorskip("minari", reason="pip install 'simbav2[offline]'")
-    from offline_files import mirrored, write_columns
+    from offline_files import mirrored
 
     from simbav2.datasets import hdf5
 
@@ -273,16 +240,9 @@ def data_sets(bare_runs, tmp_path, monkeypatch):
 
     hdf5.write(Path("my-data.hdf5"), "Pendulum-v1", [episode(3, 1)])
     hopper = episode(11, 3)
-    (tmp_path / "data").mkdir()
-    file = write_columns(
-        tmp_path / "data" / "hopper_medium-v2.hdf5",
-        observations=hopper.observation[:-1],
-        next_observations=hopper.observation[1:],
-        actions=hopper.action,
-        rewards=hopper.reward,
-        terminals=np.zeros(ROWS, np.bool_),
-        timeouts=np.arange(ROWS) == ROWS - 1,
-    )
+    file = tmp_path / "data" / "hopper_medium-v2.hdf5"
+    file.parent.mkdir()
+    hdf5.write(file, "Hopper-v4", [hopper])
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     recorded = minari.data_collector.EpisodeBuffer(
         observations=hopper.observation.astype(np.float64),
@@ -316,7 +276,7 @@ def hub(monkeypatch):
 
 @pytest.fixture
 def measured_machine(measured, monkeypatch):
-    """Measured once, at a small size; told as often as it is asked for."""
+    """Measured once, at a small size."""
     monkeypatch.setattr(benchmark, "run", lambda plan: measured)
 
 
@@ -331,23 +291,6 @@ def cluster(monkeypatch):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     with ray_nodes.started(nodes=1, cpus=4, gpus=1) as process:
         yield process.address
-
-
-def needed(script: Script) -> list[str]:
-    """Packages without which a block cannot run."""
-    text = " ".join(word for line in script.lines for word in line)
-    return [
-        package
-        for word, package in {
-            "ray": "ray",
-            "wandb": "wandb",
-            ".mp4": "imageio_ffmpeg",
-            ".hdf5": "h5py",
-            "onnx": "onnx",
-            "arm": "imageio_ffmpeg",
-        }.items()
-        if word in text
-    ]
 
 
 def test_every_program_in_the_docs_is_known_here():
@@ -367,8 +310,10 @@ def test_every_program_in_the_docs_is_known_here():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb")
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")
 def test_every_block_runs_from_its_first_to_its_last_line(script, request, tmp_path, monkeypatch):
-    for package in needed(script):
-        pytest.importorskip(package)
+    words = " ".join(word for line in script.lines for word in line)
+    for word, package in NEEDS.items():
+        if word in words:
+            pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "simba_utd2.csv").write_text(
         "exp_name,env_name,seed,metric,env_step,value\nsimba,walker_walk,0,avg_return,20000,800\n"

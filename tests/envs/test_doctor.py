@@ -9,7 +9,7 @@ from simbav2.errors import InputError
 from simbav2.experiments import doctor
 
 
-def test_an_examination_finds_the_suites_working_and_can_be_written_as_json(monkeypatch, capsys):
+def test_an_examination_finds_the_suites_working_and_can_be_written_as_json(monkeypatch):
     monkeypatch.setattr(doctor, "choose_library", lambda: "egl")
     findings = doctor.examine()
     found = {finding.name: finding for finding in findings}
@@ -17,8 +17,6 @@ def test_an_examination_finds_the_suites_working_and_can_be_written_as_json(monk
     assert {"python", "device", "threads", "rendering", "memory", "disk"} <= found.keys()
     assert all(finding.remedy for finding in findings if not finding.ok)
     json.dumps([dataclasses.asdict(finding) for finding in findings])
-    doctor.show(findings)
-    assert "suite dmc-hard" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -42,9 +40,8 @@ def test_a_suite_that_cannot_be_built_comes_with_its_remedy(monkeypatch, capsys)
     monkeypatch.setattr("simbav2.envs.make.make_env", fail)
     findings = list(doctor._suites())
     assert not any(finding.ok for finding in findings)
-    assert {finding.remedy for finding in findings if finding.name != "suite hbench"} == {
-        "pip install 'simbav2[myosuite]'"
-    }
+    remedies = {finding.remedy for finding in findings if finding.name != "suite hbench"}
+    assert remedies == {"pip install 'simbav2[myosuite]'"}
     assert [finding.name for finding in findings if finding.optional] == ["suite myosuite", "suite hbench"]
     doctor.show(findings)
     assert "simbav2[myosuite]" in capsys.readouterr().out
@@ -60,7 +57,7 @@ def test_altered_model_files_are_found(monkeypatch, humanoid_bench):
 
 def test_without_a_gl_library_the_debian_packages_are_named(monkeypatch):
     def refuse():
-        raise InputError("no frame can be drawn; install something")
+        raise InputError("no frame can be rendered; install something")
 
     monkeypatch.setattr(doctor, "choose_library", refuse)
     finding = doctor._rendering()

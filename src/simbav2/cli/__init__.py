@@ -1,54 +1,21 @@
-"""The command line: one file per command. Heavy imports happen inside the commands, so that help comes at once."""
+"""The command line. Commands import heavy modules inside their functions, so that `--help` is fast."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from simbav2.cli import (
-    assets,
-    bench,
-    dataset,
-    doctor,
-    evaluate,
-    export,
-    import_release,
-    offline,
-    presets,
-    pull,
-    push,
-    report,
-    resume,
-    sweep,
-    tasks,
-    train,
-)
+from simbav2.cli import dataset, evaluate, facts, interop, offline, report, resume, sweep, train
 from simbav2.cli.parser import parse
 from simbav2.cli.runs import exit_status
 
-COMMANDS = (
-    train,
-    resume,
-    offline,
-    dataset,
-    sweep,
-    evaluate,
-    export,
-    import_release,
-    push,
-    pull,
-    report,
-    tasks,
-    presets,
-    assets,
-    bench,
-    doctor,
-)
+COMMANDS = (train, resume, offline, dataset, sweep, evaluate, interop, report, facts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    def carry_out() -> int:
-        options = parse(sys.argv[1:] if arguments is None else arguments, [command.add for command in COMMANDS])
+    def run() -> int:
+        argv = sys.argv[1:] if arguments is None else arguments
+        options = parse(argv, [module.add for module in COMMANDS])
         return options.run(options)
 
-    return exit_status(carry_out)
+    return exit_status(run)

@@ -5,23 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from simbav2.cli.parser import AddCommand, print_json
+from simbav2.cli.parser import AddCommand, add_option, print_json
 from simbav2.errors import InputError, printable
 
 
 def add(command: AddCommand) -> None:
-    parser = command("evaluate", _run, "score a trained policy, and film it")
+    parser = command("evaluate", _run, "evaluate a policy; record a video", json=True)
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run or a saved agent")
-    parser.add_argument("--episodes", type=int, default=10, metavar="N", help="how many to play (default: 10)")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=None,
-        metavar="K",
-        help="of the episodes (default: the run's own evaluation seed)",
-    )
-    parser.add_argument("--video", type=Path, metavar="FILE", help="film the first episodes: an .mp4 file")
-    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    add_option(parser, "--episodes N", "number of episodes", int, 10)
+    add_option(parser, "--seed K", "seed of the episodes (default: the run's own evaluation seed)", int)
+    add_option(parser, "--video FILE", "record the first episodes as an .mp4 file", Path)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -1,27 +1,28 @@
-"""How commands are added, read and answered.
+"""How commands are added and parsed, and how they print.
 
-`--section.field VALUE` is read by `config.override`, the same function that serves Python, so that both give the
-same one-line errors; a parser library would only stand between.
+`--section.field VALUE` is read by `config.override`, which Python uses too, so that both give the same one-line
+errors.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, Protocol
+import json as json_text
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from simbav2 import __version__
 from simbav2.errors import InputError
 
-Run = Callable[[argparse.Namespace], int]
+AddCommand = Callable[..., "Parser"]  # takes the name, the function that runs it, a line of help, json: bool
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with one-line errors, and with settings where a command asks for them."""
+    """argparse with one-line errors, and with settings for the commands that take them."""
 
     takes_settings = False
-    everything = ""  # the epilog of `--help-all`
+    all_settings = ""  # the epilog of `--help-all`
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see `{self.prog} --help`")
@@ -29,16 +30,18 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if not self.takes_settings:
             return super().parse_known_args(args, namespace)
-        words, settings = self._take_settings(args)
-        options, unknown = super().parse_known_args(words, namespace)
+        if "--help-all" in args:
+            self.epilog = self.all_settings
+        argv, settings = self._take_settings(args)
+        options, unknown = super().parse_known_args(argv, namespace)
         options.settings = settings
         return options, unknown
 
-    def _take_settings(self, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        """Take `--name value` and `--name=value` out of the words, all but the command's own options."""
+    def _take_settings(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """Split `--name value` and `--name=value` from the command's own options."""
         rest: list[str] = []
         settings: dict[str, str] = {}
-        queue = iter(words)
+        queue = iter(argv)
         for word in queue:
             option, equals, value = word.partition("=")
             if not word.startswith("--") or option in self._option_string_actions:
@@ -52,54 +55,61 @@ class Parser(argparse.ArgumentParser):
         return rest, settings
 
 
-class HelpAll(argparse.Action):
-    """`--help` with every setting."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **more)
-
-    def __call__(self, parser: Any, *_: Any) -> None:
-        parser.epilog = parser.everything
-        parser.print_help()
-        parser.exit()
-
-
-class AddCommand(Protocol):
-    """Adds a command by its name, what runs it, and what it is about."""
-
-    def __call__(self, name: str, run: Run, about: str, **more: Any) -> Parser: ...
-
-
-def parse(words: Sequence[str], commands: Iterable[Callable[[AddCommand], None]]) -> argparse.Namespace:
-    top = Parser(
-        prog="simbav2", description="SimbaV2: soft actor-critic on the unit hypersphere.", allow_abbrev=False
-    )
+def parse(argv: Sequence[str], commands: Iterable[Callable[[AddCommand], None]]) -> argparse.Namespace:
+    about = "SimbaV2: soft actor-critic on the unit hypersphere."
+    top = Parser(prog="simbav2", description=about, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"simbav2 {__version__}")
-    top.set_defaults(run=lambda options: _print_help(top))
-    parsers = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
-    def command(name: str, run: Run, about: str, **more: Any) -> Parser:
+    def command(name: str, run: Callable[[argparse.Namespace], int], about: str, json: bool = False) -> Parser:
         added: Parser = parsers.add_parser(
             name,
             help=about,
             description=about[0].upper() + about[1:] + ".",
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            **more,
         )
         added.set_defaults(run=run)
+        if json:
+            add_option(added, "--json", "print facts as JSON")
         return added
 
     for add in commands:
         add(command)
-    return top.parse_args(words)
+    return top.parse_args(argv or ["--help"])
 
 
-def _print_help(parser: Parser) -> int:
-    parser.print_help()
-    return 0
+def add_option(
+    to: argparse._ActionsContainer, name: str, help: str, type: Any = None, default: Any = None, **more: Any
+) -> None:
+    """Add `--name VALUE`, or the flag `--name`, to a parser or a group; the help ends with the default."""
+    option, _, value = name.partition(" ")
+    if not value:
+        to.add_argument(option, action="store_true", help=help)
+        return
+    text = help if default is None else f"{help} (default: {default})"
+    to.add_argument(option, metavar=value, help=text, type=type, default=default, **more)
 
 
 def print_json(data: Any) -> int:
-    print(json.dumps(data, indent=2))
+    print(json_text.dumps(data, indent=2))
     return 0
+
+
+def print_facts(options: argparse.Namespace, data: Any, text: str) -> int:
+    """Print `data` with `--json`, else `text`."""
+    print(json_text.dumps(data, indent=2) if options.json else text)
+    return 0
+
+
+@contextmanager
+def download_bar() -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on a terminal; call it with the bytes so far and the bytes in all."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress
+
+    console = Console(stderr=True)
+    columns = ("fetching", BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        download = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(download, completed=done, total=total)

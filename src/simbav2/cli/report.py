@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from simbav2.cli.parser import AddCommand
+from simbav2.cli.parser import AddCommand, add_option
 from simbav2.cli.runs import STOPPED
 from simbav2.errors import InputError
 
@@ -14,25 +14,11 @@ from simbav2.errors import InputError
 def add(command: AddCommand) -> None:
     parser = command("report", _run, "write tables, curves and one HTML page about runs")
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="runs, or folders that hold runs")
-    parser.add_argument(
-        "--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)"
-    )
-    parser.add_argument(
-        "--curves",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="add curves of other methods: a CSV file with exp_name,env_name,seed,metric,env_step,value",
-    )
-    parser.add_argument(
-        "--watch",
-        type=int,
-        nargs="?",
-        const=30,
-        metavar="SECONDS",
-        help="make it anew while runs go on, looking every SECONDS (default: 30); the page reloads itself",
-    )
+    add_option(parser, "--out DIR", "the folder to write", Path, Path("report"))
+    curves = "add curves of other methods: a CSV file with exp_name,env_name,seed,metric,env_step,value"
+    add_option(parser, "--curves FILE", curves, Path, action="append")
+    watch = "rewrite it while runs progress, every SECONDS (default: 30); the page reloads itself"
+    add_option(parser, "--watch SECONDS", watch, int, nargs="?", const=30)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -40,8 +26,7 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.watch is not None and options.watch < 1:
         raise InputError(f"--watch is {options.watch}; expected at least 1 second")
-    source = (options.folders, options.out, options.curves)
-    # Without --watch the same, but once.
+    source = (options.folders, options.out, options.curves or [])
     made = watch(*source, options.watch) if options.watch else (report(*source)[:2],)
     try:
         for page, problems in made:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from simbav2.cli.parser import AddCommand
+from simbav2.cli.parser import AddCommand, add_option
 from simbav2.cli.runs import add_track_option, conclude, has_report
 
 
 def add(command: AddCommand) -> None:
-    parser = command("resume", _run, "go on with a run where it stopped")
-    parser.add_argument("folder", type=Path, metavar="RUN")
-    parser.add_argument("--stop-after", type=int, metavar="N", help="end after N simulator steps in all")
+    parser = command("resume", _run, "resume a stopped run")
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the run's folder")
+    add_option(parser, "--stop-after N", "stop after N simulator steps in all", int)
     add_track_option(parser)
 
 

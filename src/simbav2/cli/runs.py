@@ -1,4 +1,4 @@
-"""What the commands that make a run have in common."""
+"""Options, settings and messages shared by the commands that make a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simbav2.cli.parser import HelpAll, Parser
+from simbav2.cli.parser import Parser, add_option
 from simbav2.config import presets
 from simbav2.config import tree as config
 from simbav2.errors import Failure, InputError, printable
@@ -26,63 +26,38 @@ COMMON = (
     *("seed", "env_steps", "num_envs", "warmup_decisions", "updates_per_decision", "drop_bad_steps"),
     *("actor.width", "critic.width", "critic.depth", "critic.num_critics"),
     *("learning_rate.initial", "learning_rate.final", "replay.batch_size", "replay.n_step", "data.passes"),
-    *(
-        "schedule.log_every",
-        "schedule.evaluate_every",
-        "schedule.evaluation_episodes",
-        "schedule.checkpoint_every",
-    ),
+    *("schedule.log_every", "schedule.evaluate_every", "schedule.evaluation_episodes"),
+    "schedule.checkpoint_every",
 )
 
 
 def add_run_options(parser: Parser, preset: str, hidden: tuple[str, ...]) -> None:
-    """`hidden` are the beginnings of settings that the command does not take or that mean nothing to it."""
+    """`hidden` are prefixes of settings that the command does not take."""
     parser.takes_settings = True
-    parser.add_argument(
-        "--preset", metavar="NAME", default=preset, help=f"{', '.join(presets.PRESETS)} (default: {preset})"
-    )
-    parser.add_argument(
-        "--ablation",
-        metavar="X",
-        help="make one change of the paper's ablation study to the preset: a to m, see `simbav2 presets`",
-    )
-    parser.add_argument(
-        "--stop-after",
-        type=int,
-        metavar="N",
-        help="end after N simulator steps; schedules stay those of the whole run",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="the run's folder (default: one under runs/, named after the config)",
-    )
+    add_option(parser, "--preset NAME", f"one of {', '.join(presets.PRESETS)}", default=preset)
+    ablation = "make one change of the paper's ablation study to the preset: a to m, see `simbav2 presets`"
+    add_option(parser, "--ablation X", ablation)
+    add_option(parser, "--stop-after N", "stop after N simulator steps; schedules stay as without it", int)
+    add_option(parser, "--out DIR", "the run's folder (default: one under runs/, named after the config)", Path)
     held = parser.add_mutually_exclusive_group()
-    held.add_argument("--overwrite", action="store_true", help="delete the run that the folder already holds")
-    held.add_argument(
-        "--auto-resume",
-        action="store_true",
-        help="go on with the run that the folder already holds, if any: for jobs that may be killed and restarted",
-    )
+    add_option(held, "--overwrite", "delete the run that the folder already holds")
+    resume = "resume the run that the folder already holds, if any: for jobs that may be killed and restarted"
+    add_option(held, "--auto-resume", resume)
     add_track_option(parser)
-    parser.add_argument("--keep", metavar="N", help="checkpoints kept, the same as --schedule.keep (default: 2)")
+    add_option(parser, "--keep N", "checkpoints to keep, the same as --schedule.keep (default: 2)")
     _add_settings(parser, preset, hidden)
 
 
 def _add_settings(parser: Parser, preset: str, hidden: tuple[str, ...]) -> None:
     """The settings in the help: the common ones, or all of them with `--help-all`."""
-    found = [
-        each
-        for each in config.settings(presets.preset(preset))
-        if not each.name.startswith((*_OWN_OPTIONS, *hidden))
-    ]
+    hidden = (*_OWN_OPTIONS, *hidden)
+    found = [each for each in config.settings(presets.preset(preset)) if not each.name.startswith(hidden)]
     common = [each for each in found if each.name in COMMON]
     intro = "any of them as --name VALUE; `simbav2 presets` shows what presets change"
     more = f"--help-all explains all {len(found)}"
     parser.epilog = "\n".join([f"common settings ({intro}; {more}):", *_described(common)])
-    parser.add_argument("--help-all", action=HelpAll, help="show this help with every setting and exit")
-    parser.everything = "\n".join([f"settings ({intro}):", *_described(found)])
+    parser.add_argument("--help-all", action="help", help="show this help with every setting and exit")
+    parser.all_settings = "\n".join([f"settings ({intro}):", *_described(found)])
 
 
 def _described(settings: Iterable[config.Setting]) -> Iterator[str]:
@@ -106,38 +81,32 @@ def _described(settings: Iterable[config.Setting]) -> Iterator[str]:
 
 
 def add_track_option(parser: Parser) -> None:
-    parser.add_argument(
-        "--track",
-        nargs="+",
-        choices=SERVICES,
-        default=[],
-        metavar="SERVICE",
-        help=f"show the curves elsewhere as well: {', '.join(SERVICES)}",
-    )
+    about = f"also send the curves to: {', '.join(SERVICES)}"
+    parser.add_argument("--track", nargs="+", choices=SERVICES, default=[], metavar="SERVICE", help=about)
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Those given, by their names in the config."""
+    """The given settings by their names in the config."""
     kept = {} if options.keep is None else {"schedule.keep": options.keep}
     return {**options.settings, **kept}
 
 
 def exit_status(work: Callable[[], int]) -> int:
-    """That of `work`; what goes wrong in it is told in one line."""
+    """Run `work` and return its exit status; print an error as one line."""
     try:
         return work()
     except (InputError, Failure) as error:
         print(f"simbav2: {printable(error)}", file=sys.stderr)
         return 1 if isinstance(error, Failure) else 2
     except KeyboardInterrupt:
-        print("simbav2: interrupted; what was saved before stays whole", file=sys.stderr)
+        print("simbav2: interrupted; saved checkpoints stay intact", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:
         return 0
 
 
 def carry_out(agent: Agent, options: argparse.Namespace, callbacks: Sequence[Callback] = ()) -> int:
-    """Make the run, or go on with it where that is asked for."""
+    """Start the run, or resume it with `--auto-resume`."""
     from simbav2.training import run
     from simbav2.training.trackers import trackers
 
@@ -149,7 +118,7 @@ def carry_out(agent: Agent, options: argparse.Namespace, callbacks: Sequence[Cal
 
 def conclude(folder: Path, summary: dict[str, Any] | None) -> int:
     if summary is None:
-        print(f"stopped and saved; go on with: simbav2 resume {folder}")
+        print(f"stopped and saved; resume with: simbav2 resume {folder}")
         return STOPPED
     from simbav2.training.console import diagnostics_table
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
-from simbav2.cli.parser import AddCommand
+from simbav2.cli.parser import AddCommand, add_option
 from simbav2.cli.runs import add_run_options, carry_out, settings
 from simbav2.config import override, presets
 from simbav2.errors import InputError
-
-if TYPE_CHECKING:
-    from simbav2.agent import Agent
 
 DEFAULT_TASK = "dmc/walker-stand"
 
@@ -23,38 +19,25 @@ def add(command: AddCommand) -> None:
         "                     [--out DIR] [--overwrite | --auto-resume] [--keep N] [--track SERVICE ...]\n"
         "                     [--section.field VALUE ...]"
     )
-    parser.add_argument(
-        "task",
-        metavar="TASK",
-        nargs="?",
-        default=DEFAULT_TASK,
-        help=f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        nargs="+",
-        metavar="K",
-        help="several runs side by side, each with its own share of the cores; with --out in DIR/seed-K",
-    )
+    task = f"a task of `simbav2 tasks` or any Gymnasium id (default: {DEFAULT_TASK})"
+    parser.add_argument("task", metavar="TASK", nargs="?", default=DEFAULT_TASK, help=task)
+    seeds = "parallel runs, each with its own share of the cores; with --out, in DIR/seed-K"
+    add_option(parser, "--seeds K", seeds, int, nargs="+")
     add_run_options(parser, presets.DEFAULT, hidden=("data.",))
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.seeds:
         return _train_seeds(options)
-    return carry_out(_agent(options, settings(options)), options)
-
-
-def _agent(options: argparse.Namespace, given: dict[str, Any]) -> Agent:
     from simbav2.agent import Agent
 
-    return Agent(options.task, preset=options.preset, ablation=options.ablation, **given)
+    agent = Agent(options.task, preset=options.preset, ablation=options.ablation, **settings(options))
+    return carry_out(agent, options)
 
 
 def _train_seeds(options: argparse.Namespace) -> int:
-    """As processes; the worst exit status is ours."""
-    from simbav2.experiments.sweep import seeds
+    """One process per seed; returns the highest exit status."""
+    from simbav2.experiments.sweep.local import train_seeds
 
     given = settings(options)
     if "seed" in given:
@@ -71,8 +54,8 @@ def _train_seeds(options: argparse.Namespace) -> int:
     common += ["--track", *options.track] if options.track else []
     common += [f"--{name}={value}" for name, value in given.items()]
 
-    def run(seed: int) -> seeds.Run:
+    def argv(seed: int) -> list[str]:
         folder = ["--out", str(options.out / f"seed-{seed}")] if options.out else []
-        return seeds.Run(seed, (*common, "--seed", str(seed), *folder))
+        return ["train", *common, "--seed", str(seed), *folder]
 
-    return max(seeds.train([run(seed) for seed in options.seeds]).values())
+    return max(train_seeds({seed: argv(seed) for seed in options.seeds}).values())

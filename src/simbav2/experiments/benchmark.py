@@ -1,13 +1,12 @@
-"""How fast it is, here and now: `simbav2 bench`.
+"""`simbav2 bench`: speed of updates and of the training loop, memory, start-up time.
 
-A machine may be shared and its clock may wander, so speeds are ratios: every update is timed right after a matrix
+A machine may be shared and change its clock rate, so speeds are ratios: every update is timed right after a matrix
 multiply, and its fraction of the multiply's speed is the median over rounds. Work is counted in the multiplies of
-the traced program alone; all else an update does counts as loss.
+the traced program alone; everything else an update does counts as loss.
 """
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import jax
@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to measure; the first case tells how long compilation takes."""
+    """What to measure; compilation is timed on the first case."""
 
     cases: list[Case]
     rounds: int
@@ -127,7 +127,7 @@ def multiplied(jaxpr: Any) -> float:
 
 
 def experience(updates: int, batch_size: int, task: Task = TASK) -> tuple[Normalizer, Transition]:
-    """Random batches [updates, batch_size, ...] and a normaliser that changes nothing."""
+    """Random batches [updates, batch_size, ...] and an identity normalizer."""
     rng = np.random.default_rng(0)
 
     def normal(*shape: int) -> Array:
@@ -141,7 +141,7 @@ def experience(updates: int, batch_size: int, task: Task = TASK) -> tuple[Normal
 
 
 class Program:
-    """A compiled `learn` with a state of its own; calling it takes the case's updates."""
+    """A compiled `learn` with its own state; `milliseconds` makes the case's updates once."""
 
     def __init__(self, case: Case) -> None:
         config = case.config()
@@ -160,7 +160,7 @@ class Program:
 
 
 def multiply() -> Callable[[], float]:
-    """A function that multiplies once and returns GFLOP/s."""
+    """Returns a function that multiplies two matrices and returns GFLOP/s."""
     square = jnp.ones((SQUARE, SQUARE))
     program = jax.jit(jnp.matmul)
     wait(program(square, square))
@@ -174,12 +174,12 @@ def multiply() -> Callable[[], float]:
 
 
 def updates(cases: list[Case], rounds: int = FULL.rounds) -> tuple[float, list[Update]]:
-    """The multiply's GFLOP/s and a row per case; the cases take turns, a multiply before each."""
+    """The multiply's GFLOP/s and a row per case; cases alternate, with a multiply before each."""
     speed = multiply()
     programs = {case: Program(case) for case in cases}
     peaks: list[float] = []
-    times: dict[Case, list[float]] = {case: [] for case in cases}
-    fractions: dict[Case, list[float]] = {case: [] for case in cases}
+    times: dict[Case, list[float]] = defaultdict(list)
+    fractions: dict[Case, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for case, program in programs.items():
             peak = speed()
@@ -188,25 +188,19 @@ def updates(cases: list[Case], rounds: int = FULL.rounds) -> tuple[float, list[U
             times[case].append(each)
             fractions[case].append(1000 * program.gflop / each / peak)
     rows = [
-        Update(
-            *case[:4],
-            ms=statistics.median(times[case]),
-            gflop=programs[case].gflop,
-            fraction_of_peak=statistics.median(fractions[case]),
-        )
-        for case in cases
+        Update(*case[:4], median(times[case]), programs[case].gflop, median(fractions[case])) for case in cases
     ]
-    return statistics.median(peaks), rows
+    return median(peaks), rows
 
 
 class Stopwatch:
-    """Adds up the milliseconds spent in methods of objects, by name."""
+    """Sums the milliseconds spent in methods of objects, by name."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
 
     def watch(self, thing: Any, method: str, name: str, done: bool = False) -> None:
-        """Count `thing.method` under `name`; with `done`, until the device is done."""
+        """Count `thing.method` under `name`; with `done`, wait for the device."""
         inner = getattr(thing, method)
 
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -232,9 +226,9 @@ def trained_a_little(width: int) -> tuple[Agent, Trainer]:
 
 
 def split(agent: Agent, trainer: Trainer, decisions: int, turns: int = 5) -> LoopSplit:
-    """Where the time of a decision goes, with a row of the log every `log_every` simulator steps; the median turn.
+    """How the time of a decision is spent, logging included: the median of `turns`.
 
-    Every part is waited for, so nothing hides behind the updates that would run beside it.
+    Every part is waited for, so that no part overlaps with the updates.
     """
     watch = Stopwatch()
     watch.watch(trainer, "explore", "act")
@@ -253,18 +247,12 @@ def split(agent: Agent, trainer: Trainer, decisions: int, turns: int = 5) -> Loo
         for name, spent in watch.spent.items():
             found[name].append(spent / steps)
         found["other"].append(2 * found["whole"][-1] - sum(watch.spent.values()) / steps)
-    each = {name: statistics.median(values) for name, values in found.items()}
+    each = {name: median(values) for name, values in found.items()}
     assert agent.config.action_repeat is not None
     logging = _logging_ms(trainer) / (agent.config.schedule.log_every / agent.config.action_repeat)
-    return LoopSplit(
-        task=TASK.id,
-        width=agent.config.critic.width,
-        env_ms=each["env"],
-        act_ms=each["act"],
-        replay_ms=each["replay"],
-        update_ms=each["update"],
-        other_ms=each["other"] + logging,
-    )
+    each["other"] += logging
+    parts = (each[name] for name in ("env", "act", "replay", "update", "other"))
+    return LoopSplit(TASK.id, agent.config.critic.width, *parts)
 
 
 def _logging_ms(trainer: Trainer) -> float:
@@ -294,7 +282,7 @@ def _median_ms(call: Callable[[], object], times: int) -> float:
         start = time.perf_counter()
         call()
         spent.append(1000 * (time.perf_counter() - start))
-    return statistics.median(spent)
+    return median(spent)
 
 
 def sample_ms() -> float:
@@ -305,23 +293,19 @@ def sample_ms() -> float:
     nothing = np.zeros(1)
     for decision in range(20_000):
         ended = np.array([decision % 500 == 499])
-        replay.add(
-            observation,
-            action,
-            Step(observation, observation, nothing, ended & False, ended, nothing, ended & False),
-        )
+        step = Step(observation, observation, nothing, ended & False, ended, nothing, ended & False)
+        replay.add(observation, action, step)
     rng = np.random.default_rng(0)
     return _median_ms(lambda: replay.sample(2, 256, rng), 200)
 
 
 def replay_bytes() -> dict[str, float]:
     """Bytes per transition of a full replay, for the task with the largest observation of each suite."""
-    found = {}
-    for suite in SUITES:
-        task = max(tasks(suite), key=lambda task: task.observation_size)
-        capacity = 1_000_000
-        found[task.id] = Replay(capacity, task.observation_size, task.action_size).nbytes / capacity
-    return found
+    capacity = 1_000_000
+    largest = [max(tasks(suite), key=lambda task: task.observation_size) for suite in SUITES]
+    return {
+        task.id: Replay(capacity, task.observation_size, task.action_size).nbytes / capacity for task in largest
+    }
 
 
 def _process_seconds(*arguments: str) -> float:
@@ -331,7 +315,7 @@ def _process_seconds(*arguments: str) -> float:
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    """Compiled programs are kept in a folder of their own, so that the first compilation is one."""
+    """Use an empty cache of compiled programs, so that the first compilation is a real one."""
     before = backend.compiled_folder()
     with tempfile.TemporaryDirectory() as folder:
         backend.keep_compiled(folder)
@@ -358,9 +342,9 @@ def run(plan: Plan = FULL) -> dict[str, Any]:
         "matmul_gflops": peak,
         "update": [asdict(row) for row in rows],
         "loop": [asdict(row) for row in loops],
-        "act_ms": statistics.median(acts),
+        "act_ms": median(acts),
         "sample_ms": sample_ms(),
-        "evaluation_ms": statistics.median(evaluations),
+        "evaluation_ms": median(evaluations),
         "compile_seconds": {"first": compiled[0], "cached": compiled[1]},
         "replay_bytes_per_transition": replay_bytes(),
         "import_seconds": _process_seconds("-c", "import simbav2"),

@@ -1,4 +1,4 @@
-"""`simbav2 doctor`: what is installed, what works here, and the remedy for what does not."""
+"""`simbav2 doctor`: checks the installation and shows how to fix problems."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from simbav2.envs.make import attempt
 from simbav2.envs.rendering import REMEDY, choose_library
-from simbav2.envs.tasks import SUITES, Task, tasks
+from simbav2.envs.tasks import SUITES, tasks
 from simbav2.errors import InputError
+from simbav2.experiments.sweep.estimate import free_memory
+from simbav2.experiments.sweep.worker import cores
 
 GIGABYTE = 2**30
 NEEDED_MEMORY = 4  # GB: a full replay of Humanoid-v4 takes 1.7, JAX and the simulator the rest
@@ -29,11 +30,11 @@ class Finding:
     ok: bool
     detail: str
     remedy: str = ""
-    optional: bool = False  # nothing is wrong as long as nobody asks for it
+    optional: bool = False  # a problem only for those who need it
 
 
 def examine() -> list[Finding]:
-    """Everything worth knowing about this machine; takes some seconds, since each suite is tried."""
+    """Check packages, suites, devices, rendering, memory and disk; takes seconds, since each suite is tried."""
     return [*_packages(), *_suites(), _device(), _threads(), _rendering(), _memory(), _disk()]
 
 
@@ -56,7 +57,7 @@ def _packages() -> Iterator[Finding]:
     try:
         lines = importlib.metadata.requires("simbav2") or []
     except importlib.metadata.PackageNotFoundError:
-        yield Finding("simbav2", False, "runs from a folder, not installed", "pip install -e .")
+        yield Finding("simbav2", False, "not installed, runs from a folder", "pip install -e .")
         return
     yield Finding("simbav2", True, importlib.metadata.version("simbav2"))
     for requirement in map(Requirement, lines):
@@ -64,7 +65,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _package(requirement: Requirement) -> Finding:
-    """Installed, and within the bounds that pyproject.toml sets?"""
+    """Whether it is installed, within the bounds of pyproject.toml."""
     extra = re.search(r"extra == ['\"](.+?)['\"]", str(requirement.marker or ""))
     name = f"{requirement.name} [{extra[1]}]" if extra else requirement.name
     remedy = f"pip install 'simbav2[{extra[1]}]'" if extra else "pip install --upgrade simbav2"
@@ -78,17 +79,14 @@ def _package(requirement: Requirement) -> Finding:
 
 
 def _suites() -> Iterator[Finding]:
-    """One task of each suite, really built and stepped."""
+    """Build and step one task of each suite."""
     for suite in SUITES:
-        first, *others = tasks(suite)
-        yield _suite(suite, first, 1 + len(others))
-
-
-def _suite(suite: str, task: Task, count: int) -> Finding:
-    tried = attempt(task, steps=1)
-    if tried.ok:
-        return Finding(f"suite {suite}", True, f"{count} tasks; {task.id} steps")
-    return Finding(f"suite {suite}", False, tried.problem, tried.remedy, SUITES[suite].optional)
+        members = tasks(suite)
+        tried = attempt(members[0], steps=1)
+        if tried.ok:
+            yield Finding(f"suite {suite}", True, f"{len(members)} tasks; {members[0].id} steps")
+        else:
+            yield Finding(f"suite {suite}", False, tried.problem, tried.remedy, SUITES[suite].optional)
 
 
 def _device() -> Finding:
@@ -97,14 +95,13 @@ def _device() -> Finding:
     try:
         devices = jax.devices()
     except RuntimeError as error:
-        return Finding("device", False, str(error), "set JAX_PLATFORMS=cpu, or mend the accelerator's driver")
+        return Finding("device", False, str(error), "set JAX_PLATFORMS=cpu, or fix the accelerator's driver")
     return Finding("device", True, ", ".join(f"{device.platform} ({device.device_kind})" for device in devices))
 
 
 def _threads() -> Finding:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     settings = [f"{name}={os.environ[name]}" for name in ("XLA_FLAGS", "OMP_NUM_THREADS") if name in os.environ]
-    return Finding("threads", True, " ".join([f"{usable} of {os.cpu_count()} cores", *settings]))
+    return Finding("threads", True, " ".join([f"{len(cores())} of {os.cpu_count()} cores", *settings]))
 
 
 def _rendering() -> Finding:
@@ -115,22 +112,12 @@ def _rendering() -> Finding:
 
 
 def _memory() -> Finding:
-    free = _free_memory() / GIGABYTE
-    remedy = "" if free >= NEEDED_MEMORY else "lower --replay.capacity, or run fewer seeds side by side"
+    free = free_memory() / GIGABYTE
+    remedy = "" if free >= NEEDED_MEMORY else "lower --replay.capacity, or run fewer seeds in parallel"
     return Finding("memory", not remedy, f"{free:.1f} GB free", remedy)
 
 
 def _disk() -> Finding:
     free = shutil.disk_usage(".").free / GIGABYTE
-    remedy = "" if free >= NEEDED_DISK else "make room, or point --out at a larger disk"
+    remedy = "" if free >= NEEDED_DISK else "free some space, or point --out at a larger disk"
     return Finding("disk", not remedy, f"{free:.1f} GB free in {os.getcwd()}", remedy)
-
-
-def _free_memory() -> int:
-    """In bytes; where the method does not tell what is free (macOS), all there is."""
-    table = Path("/proc/meminfo")
-    if table.exists():
-        kilobytes = re.search(r"MemAvailable:\s+(\d+)", table.read_text())
-        if kilobytes:
-            return int(kilobytes[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,1 +1,1 @@
-"""Many runs: planned in a file, made side by side on one machine or on many, gone on with after any stop."""
+"""Many runs from one plan: planned in a TOML file, run in parallel on one machine or a cluster, resumable."""

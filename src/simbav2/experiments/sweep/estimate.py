@@ -1,43 +1,44 @@
-"""What a run will take: updates, time on one core, disk, memory. Rough, at once, and without making anything.
+"""What a run takes: updates, time on one core, disk, memory. Rough, and computed without building anything.
 
-Work is counted from the config (`analysis.compute`). The times of updates and simulator steps were measured once,
+Work is counted from the config (`report.compute`). The times of updates and simulator steps were measured once,
 on one core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
-Runs that are finished tell how fast this machine is: `pace`.
+`pace` corrects them by the finished runs of this machine.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from simbav2.checkpoint.files import read_json
-from simbav2.config import Config, to_json
+from simbav2.config import to_json
 from simbav2.envs.tasks import SUITES, Task, custom_task
 from simbav2.errors import CheckpointError
 from simbav2.experiments.report.compute import parameters, planned_updates, training_compute
-from simbav2.experiments.sweep.plan import Run
+from simbav2.experiments.sweep.plan import PlannedRun
 from simbav2.experiments.sweep.status import finished
 
 # Seconds.
-UPDATE, UPDATE_GFLOP = 0.0015, 0.0136  # of an update, and of its work
-DECISION = 0.001  # a guess: choosing an action, storing what came of it
+UPDATE, UPDATE_GFLOP = 0.0015, 0.0136  # an update, and each GFLOP of it
+DECISION = 0.001  # a guess: choose an action, store the transition
 START = 30  # a guess: imports, compilation, the report
 
 # Bytes.
 NUMBER = 4  # float32
-ACTOR_COPIES, CRITIC_COPIES = 3, 4  # weights and two moments of the optimiser; critics have a target besides
-RECORDS = 2 << 20  # tables, measures, the report
+ACTOR_COPIES, CRITIC_COPIES = 3, 4  # weights and two moments of the optimiser; critics also have a target
+RECORDS = 2 << 20  # tables, metrics, the report
 PROCESS = 700 << 20  # interpreter, libraries, compilation
-LEARNING = 3  # states of the learner at a time: present, next, and what lies between
+LEARNER_STATES = 3  # in memory at a time: the present one, the next, and intermediate values
+_CGROUP = Path("/sys/fs/cgroup")
 
 # Of D4RL's data sets, about.
 _TRANSITIONS = {"medium-replay": 300_000, "medium-expert": 2_000_000, "medium": 1_000_000}
-# An environment that we know nothing about before it is made.
+# An environment that is not in the benchmark.
 _UNKNOWN = custom_task("unknown", 32, 8)
 
 
@@ -46,82 +47,70 @@ class Estimate:
     updates: int
     seconds: float  # on one core
     disk: int  # bytes
-    memory: int  # bytes, at its end
-
-
-class Work(NamedTuple):
-    """What a run does, in numbers."""
-
-    updates: int
-    env_steps: int  # of training
-    transitions: int  # held in the end
-    looks: int  # evaluations
+    memory: int  # bytes, at the end of the run
 
 
 @cache
-def estimate(run: Run) -> Estimate:
+def estimate(run: PlannedRun) -> Estimate:
     task = run.task or _UNKNOWN
     config = run.config.resolve(task)
-    work = _on_data(run, config) if run.learns_from_data else _online(run, config)
-    schedule, repeat = config.schedule, config.action_repeat or 1
-    settings = to_json(config)
-    compute = training_compute(settings, task.observation_size, task.action_size, work.updates)
-    steps = work.env_steps + work.looks * schedule.evaluation_episodes * task.episode_length
+    settings, schedule, repeat = to_json(config), config.schedule, config.action_repeat or 1
+    if run.learns_from_data:  # an update counts as a step
+        transitions = next(size for level, size in _TRANSITIONS.items() if level in run.config.task)
+        updates = round(config.data.passes * transitions / config.replay.batch_size)
+        until = updates = min(updates, run.until or updates)
+        env_steps = 0
+    else:
+        until = env_steps = run.until or config.env_steps
+        transitions = min(config.replay.capacity, until // repeat)
+        updates = round(planned_updates({**settings, "env_steps": until}))
+    evaluations = 2 + until // schedule.evaluate_every  # including one at the start and one at the end
+    env_steps += evaluations * schedule.evaluation_episodes * task.episode_length
+    compute = training_compute(settings, task.observation_size, task.action_size, updates)
     seconds = (
         START
-        + work.updates * UPDATE
+        + updates * UPDATE
         + compute.training / 1e9 * UPDATE_GFLOP
-        + steps / repeat * DECISION
-        + steps * SUITES.get(task.suite, SUITES["mujoco"]).step_seconds
+        + env_steps / repeat * DECISION
+        + env_steps * SUITES.get(task.suite, SUITES["mujoco"]).step_seconds
     )
-    learner = _learner(settings, task)
-    replay = work.transitions * _transition(task)
+    learner = _learner_bytes(settings, task)
+    # A transition has the observation once, the action, the reward and how it ended.
+    replay = transitions * (NUMBER * (task.observation_size + task.action_size + 2) + 1)
     return Estimate(
-        work.updates,
+        updates,
         seconds,
-        # Dataset data stays where it is.
+        # A data set is not copied into the run.
         disk=RECORDS + schedule.keep * learner + (0 if run.learns_from_data else replay),
-        memory=PROCESS + LEARNING * learner + replay,
+        memory=PROCESS + LEARNER_STATES * learner + replay,
     )
 
 
-def _online(run: Run, config: Config) -> Work:
-    until = run.until or config.env_steps
-    decisions = until // (config.action_repeat or 1)
-    updates = round(planned_updates({**to_json(config), "env_steps": until}))
-    return Work(updates, until, min(config.replay.capacity, decisions), _looks(config, until))
-
-
-def _on_data(run: Run, config: Config) -> Work:
-    """An update counts as a step."""
-    transitions = next(size for level, size in _TRANSITIONS.items() if level in run.config.task)
-    updates = round(config.data.passes * transitions / config.replay.batch_size)
-    updates = min(updates, run.until or updates)
-    return Work(updates, 0, transitions, _looks(config, updates))
-
-
-def _looks(config: Config, until: int) -> int:
-    return 2 + until // config.schedule.evaluate_every  # one at the start, one at the end
-
-
-def _learner(settings: Mapping, task: Task) -> int:
-    """Bytes of networks and optimisers."""
+def _learner_bytes(settings: Mapping, task: Task) -> int:
+    """Networks and optimisers."""
     outputs = [settings["value"].get("atoms", 1)]
     actor = parameters(settings["actor"], task.observation_size, [task.action_size] * 2)
     critic = parameters(settings["critic"], task.observation_size + task.action_size, outputs)
     return NUMBER * (ACTOR_COPIES * actor + CRITIC_COPIES * critic)
 
 
-def _transition(task: Task) -> int:
-    """Bytes in the replay: the observation once, the action, the reward, how it ended."""
-    return NUMBER * (task.observation_size + task.action_size + 2) + 1
-
-
-def pace(runs: Iterable[Run], out: Path) -> float | None:
-    """Time taken by the finished ones of `runs` as a multiple of its estimate; None where none is finished."""
+def pace(runs: Iterable[PlannedRun], out: Path) -> float | None:
+    """The time that finished runs took as a multiple of their estimate, the median; None if no run is finished."""
     ratios = []
     for run in runs:
         with suppress(CheckpointError, KeyError, TypeError):
             if finished(run, out / run.name):
                 ratios.append(read_json(out / run.name / "summary.json")["seconds"] / estimate(run).seconds)
     return median(ratios) if ratios else None
+
+
+def free_memory() -> int:
+    """Free bytes of this machine, or of its container if it has less; all bytes where neither is known (macOS)."""
+    found = []
+    with suppress(OSError, IndexError):
+        _, _, rest = Path("/proc/meminfo").read_text().partition("MemAvailable:")
+        found.append(int(rest.split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # "max" where there is no limit
+        limit = int((_CGROUP / "memory.max").read_text())
+        found.append(max(0, limit - int((_CGROUP / "memory.current").read_text())))
+    return min(found) if found else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

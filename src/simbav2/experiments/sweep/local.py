@@ -1,67 +1,97 @@
-"""Runs on this machine: worker processes with their own cores, as many at a time as cores and memory allow."""
+"""Runs on this machine: one process per run with its own cores, as many at a time as cores and memory allow."""
 
 from __future__ import annotations
 
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
 from simbav2.checkpoint import lock
-from simbav2.experiments.sweep.attempt import PAUSE, Outcome, see_through
 from simbav2.experiments.sweep.estimate import estimate
-from simbav2.experiments.sweep.plan import Run
-from simbav2.experiments.sweep.process import Share, cores, shares
+from simbav2.experiments.sweep.plan import PlannedRun
+from simbav2.experiments.sweep.retry import POLL_SECONDS, Outcome, run_with_retries
+from simbav2.experiments.sweep.status import STOPPED
+from simbav2.experiments.sweep.worker import Share, cores, shares, start
 from simbav2.runtime import stop_signals
 
 
 class Machine(NamedTuple):
-    """What a sweep may use of it."""
-
     workers: int
     memory: int  # bytes
 
-    def admits(self, run: Run, beside: Sequence[Run]) -> bool:
-        """Whether memory will last to the end of all of them; replays grow, so what is free now tells little.
+    def admits(self, run: PlannedRun, running: Sequence[PlannedRun]) -> bool:
+        """Whether memory lasts to the end of all of them: replay buffers grow, so free memory now says little.
 
-        A run is never kept from running alone.
+        A single run is always admitted.
         """
-        return not beside or sum(estimate(each).memory for each in (run, *beside)) <= self.memory
+        return not running or sum(estimate(each).memory for each in (run, *running)) <= self.memory
 
 
-def make(
-    runs: Sequence[Run], out: Path, machine: Machine, retries: int, look: Callable[[], None]
+def run_all(
+    runs: Sequence[PlannedRun], out: Path, machine: Machine, retries: int, refresh: Callable[[], None]
 ) -> dict[str, Outcome]:
-    """See all `runs` through, calling `look` about once a second; outcomes by name, none for those not begun.
-
-    Asked to stop, runs under way save themselves and end.
-    """
+    """Make all `runs`, calling `refresh` about once a second; on a stop signal, running processes save and end."""
     free = shares(cores(), machine.workers)
     waiting = list(runs)
-    under_way: dict[Future[Outcome], tuple[Run, Share]] = {}
+    running: dict[Future[Outcome], tuple[PlannedRun, Share]] = {}
     outcomes: dict[str, Outcome] = {}
 
-    def next_run() -> Run | None:
-        """The first that memory allows and that no other sweep is at."""
-        beside = [run for run, _ in under_way.values()]
-        return next((r for r in waiting if machine.admits(r, beside) and not lock.holder(out / r.name)), None)
+    def next_run() -> PlannedRun | None:
+        """The first that memory admits and that no other sweep works on."""
+        others = [run for run, _ in running.values()]
+        return next((r for r in waiting if machine.admits(r, others) and not lock.holder(out / r.name)), None)
 
     with stop_signals() as stop, ThreadPoolExecutor(machine.workers) as pool:
-        while under_way or (waiting and not stop.requested):
+        while running or (waiting and not stop.requested):
             while free and not stop.requested and (run := next_run()):
                 waiting.remove(run)
                 share = free.pop(0)
-                future = pool.submit(see_through, run, out, share, retries, lambda: stop.requested, patient=False)
-                under_way[future] = run, share
-            if not under_way:
-                time.sleep(PAUSE)
-            for future in wait(under_way, timeout=1, return_when=FIRST_COMPLETED).done:
-                run, share = under_way.pop(future)
+                future = pool.submit(run_with_retries, run, out, share, retries, lambda: stop.requested, False)
+                running[future] = run, share
+            if not running:
+                time.sleep(POLL_SECONDS)
+            for future in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
+                run, share = running.pop(future)
                 free.append(share)
-                if future.result().state == "elsewhere":
+                if future.result().state == "locked":
                     waiting.append(run)
                 else:
                     outcomes[run.name] = future.result()
-            look()
+            refresh()
     return outcomes
+
+
+def train_seeds(commands: Mapping[int, Sequence[str]]) -> dict[int, int]:
+    """Run the argv of every seed, as many at a time as there are cores; returns the exit statuses by seed.
+
+    Output is printed with the seed in front. On a stop signal, running processes save and end.
+    """
+    workers = min(len(commands), len(cores()))
+    free = shares(cores(), workers)
+    running: dict[int, subprocess.Popen[str]] = {}
+
+    def run(seed: int) -> int:
+        share = free.pop()
+        try:
+            if stop.requested:
+                return STOPPED
+            with start(commands[seed], share, subprocess.PIPE) as process:
+                running[seed] = process
+                assert process.stdout is not None
+                for line in process.stdout:
+                    print(f"seed {seed}: {line}", end="", flush=True)
+            return process.returncode
+        finally:
+            free.append(share)
+
+    with stop_signals() as stop, ThreadPoolExecutor(workers) as pool:
+        futures = {seed: pool.submit(run, seed) for seed in commands}
+        while wait(futures.values(), timeout=POLL_SECONDS).not_done:
+            if stop.requested:
+                for process in running.values():
+                    process.terminate()
+                break
+        return {seed: future.result() for seed, future in futures.items()}

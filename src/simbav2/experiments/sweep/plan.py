@@ -1,19 +1,19 @@
-"""From a small TOML file to the runs it asks for.
+"""Reads a plan, a small TOML file, and lists its runs.
 
-A run is known by the hash of its settings without the schedule, which names its folder: nothing runs twice, plans
-may share runs, and a changed plan keeps what it has. Imports nothing heavy.
+A run is identified by the hash of its settings without the schedule, which names its folder: nothing runs twice,
+plans may share runs, and a changed plan keeps its finished runs. Imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from simbav2.config import Config, other_schedule, override, presets, to_json
 from simbav2.datasets.catalog import D4RL
@@ -23,27 +23,19 @@ from simbav2.errors import InputError, nearest
 
 DATA = "d4rl"  # among tasks: all data sets
 UNCHANGED = "none"  # among ablations: the preset as it is
-_LISTS = ("tasks", "presets", "ablations")
-_PART = (*_LISTS, "seeds", "stop_after", "settings", "grid")
+_PART = ("tasks", "presets", "ablations", "seeds", "stop_after", "settings", "grid")
 _KEYS = ("about", "include", "part", *_PART)
-_OWN = {
-    "task": "tasks",
-    "preset": "presets",
-    "ablation": "ablations",
-    "seed": "seeds",
-}  # settings with a key of their own
+_OWN_KEYS = {"task": "tasks", "preset": "presets", "ablation": "ablations", "seed": "seeds"}  # not settings
 
 Table = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a plan."""
-
-    config: Config  # resolved, unless the task is one that we know nothing about before it is made
-    task: Task | None  # its row in the benchmark; of a data set, that of the environment it was recorded in
-    settings: tuple[tuple[str, Any], ...]  # given on top of preset and ablation
-    varied: tuple[str, ...]  # those of them that differ within the plan
+class PlannedRun:
+    config: Config  # resolved, unless the task is not in the benchmark
+    task: Task | None  # the row in the benchmark; for a data set, that of the environment it was recorded in
+    settings: tuple[tuple[str, Any], ...]  # on top of preset and ablation
+    varied: tuple[str, ...]  # the names of settings that differ within the plan
     stop_after: int | None
 
     @cached_property
@@ -58,32 +50,30 @@ class Run:
 
     @property
     def learns_from_data(self) -> bool:
-        """The config's task is then the data set: what else the data decides is known when it is read."""
+        """Whether the config's task is a data set; what else follows from the data is known once it is read."""
         return self.config.task in D4RL
 
     @property
     def until(self) -> int | None:
-        """Simulator steps at its end; None for as many as its data asks for."""
+        """Simulator steps at the end; None for as many as the data set asks for."""
         if self.learns_from_data:
             return self.stop_after
         return min(self.stop_after or self.config.env_steps, self.config.env_steps)
 
-    def words(self, out: Path) -> list[str]:
-        """Of the command that makes this run in a folder of `out`, or goes on with it."""
+    def argv(self, out: Path) -> list[str]:
+        """Arguments of `simbav2` that start this run in a folder of `out`, or resume it."""
         config = self.config
         command = "offline" if self.learns_from_data else "train"
-        words = [command, config.task, "--preset", config.preset, "--seed", str(config.seed)]
-        words += ["--ablation", config.ablation] if config.ablation else []
-        words += ["--stop-after", str(self.stop_after)] if self.stop_after else []
-        words += [f"--{name.replace('_', '-')}={value}" for name, value in self.settings]
-        return [*words, "--out", str(out / self.name), "--auto-resume"]
+        argv = [command, config.task, "--preset", config.preset, "--seed", str(config.seed)]
+        argv += ["--ablation", config.ablation] if config.ablation else []
+        argv += ["--stop-after", str(self.stop_after)] if self.stop_after else []
+        argv += [f"--{name.replace('_', '-')}={value}" for name, value in self.settings]
+        return [*argv, "--out", str(out / self.name), "--auto-resume"]
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     name: str
-    about: str
-    runs: tuple[Run, ...]
+    runs: tuple[PlannedRun, ...]
 
 
 def named_plans() -> dict[str, Path]:
@@ -93,17 +83,16 @@ def named_plans() -> dict[str, Path]:
 
 
 def read_plan(plan: str) -> Plan:
-    """The plan in a file, or the one of that name."""
-    return _read(_place(plan, Path()), ())
+    """Read a plan by its file or its name."""
+    return _read(_find(plan, Path()), ())
 
 
-def _place(plan: str, beside: Path) -> Path:
-    if (file := beside / plan).is_file():
+def _find(plan: str, folder: Path) -> Path:
+    if (file := folder / plan).is_file():
         return file
-    named = named_plans()
-    if plan not in named:
-        raise InputError(f"{plan!r} is neither a file nor one of {', '.join(named)}{nearest(plan, named)}")
-    return named[plan]
+    if plan in (named := named_plans()):
+        return named[plan]
+    raise InputError(f"{plan!r} is neither a file nor one of {', '.join(named)}{nearest(plan, named)}")
 
 
 def _read(file: Path, including: tuple[Path, ...]) -> Plan:
@@ -113,79 +102,72 @@ def _read(file: Path, including: tuple[Path, ...]) -> Plan:
         included = _strings(data, "include")
         if included and file in including:
             raise InputError("includes itself")
-        plans = [_read(_place(each, file.parent), (*including, file)) for each in included]
+        plans = [_read(_find(each, file.parent), (*including, file)) for each in included]
         runs = _joined(itertools.chain(*(plan.runs for plan in plans), *map(_expand, _parts(data, not plans))))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file} is no valid TOML: {error}") from error
+        raise InputError(f"{file} is not valid TOML: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read: {error}") from error
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
-    return Plan(file.stem, str(data.get("about", "")), runs)
+    return Plan(file.stem, runs)
 
 
 def _parts(data: Table, needed: bool) -> Iterator[Table]:
-    """What to expand: every `[[part]]` with what stands above them all, or that alone."""
+    """Every `[[part]]` merged with the keys above them; without parts, those keys alone."""
     common = {key: data[key] for key in _PART if key in data}
     parts = data.get("part", [{}] if common or needed else [])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise InputError("part is no list of tables; write each as [[part]]")
+        raise InputError("part is not a list of tables; write each as [[part]]")
     for part in parts:
         _check_keys(part, _PART)
         merged = {key: {**_settings(common, key), **_settings(part, key)} for key in ("settings", "grid")}
         yield {**common, **part, **merged}
 
 
-def _expand(part: Table) -> Iterator[Run]:
-    """Every combination of what the part lists; each must be a run of its own."""
+def _expand(part: Table) -> Iterator[PlannedRun]:
+    """Every combination of tasks, presets, ablations, grid and seeds; no run twice."""
     rows = list(_tasks(_strings(part, "tasks")))
     if not rows:
         raise InputError("names no tasks; expected tasks = [...] with task ids or suites")
     from_data, *mixed = {name in D4RL for name, _ in rows}
     if mixed:
         raise InputError("has tasks and data sets together; give each a [[part]] of its own")
-    seeds, stop_after = _seeds(part.get("seeds", [0])), _stop_after(part.get("stop_after"))
-    methods = list(_data_methods(part) if from_data else _methods(part, presets.DEFAULT))
+    seeds, stop_after = _seeds(part.get("seeds", [0])), part.get("stop_after")
+    if stop_after is not None and not (type(stop_after) is int and stop_after > 0):
+        raise InputError(f"stop_after is {stop_after!r}; expected a number of simulator steps")
+    methods = list(_methods(part, from_data))
     seen: set[str] = set()
     for (name, task), (config, settings), seed in itertools.product(rows, methods, seeds):
         resolved = replace(config.resolve(task) if task else config, task=name, seed=seed)
-        run = Run(resolved, task, tuple(settings.items()), tuple(part["grid"]), stop_after)
+        run = PlannedRun(resolved, task, tuple(settings.items()), tuple(part["grid"]), stop_after)
         if run.name in seen:
             raise InputError(f"asks twice for {run.title} (the schedule alone does not make another run)")
         seen.add(run.name)
         yield run
 
 
-Method = tuple[Config, dict[str, Any]]  # with the settings that were given on top of preset and ablation
-
-
-def _methods(
-    part: Table, default: str, prepared: Callable[[Config], Config] = lambda config: config
-) -> Iterator[Method]:
-    """Every preset with every ablation and every point of the grid."""
+def _methods(part: Table, from_data: bool) -> Iterator[tuple[Config, dict[str, Any]]]:
+    """Every preset with every ablation and every point of the grid, and the settings on top of them."""
     for name, values in part["grid"].items():
         if not isinstance(values, list) or not values:
             raise InputError(f"grid.{name} is {values!r}; expected a list of values")
+    for name in presets.OF_DATA if from_data else ():
+        if name in part["settings"] or name in part["grid"]:
+            raise InputError(f"{name} follows from the data; choose data.passes instead")
     for preset, ablation, values in itertools.product(
-        _strings(part, "presets", default),
+        _strings(part, "presets", presets.FOR_DATA if from_data else presets.DEFAULT),
         _strings(part, "ablations", UNCHANGED),
         itertools.product(*part["grid"].values()),
     ):
         settings = {**part["settings"], **dict(zip(part["grid"], values, strict=True))}
         base = presets.preset(preset, None if ablation == UNCHANGED else ablation)
-        yield override(prepared(base), settings), settings
+        yield override(presets.from_data(base) if from_data else base, settings), settings
 
 
-def _data_methods(part: Table) -> Iterator[Method]:
-    for name in presets.OF_DATA:
-        if name in part["settings"] or name in part["grid"]:
-            raise InputError(f"{name} follows from the data; choose data.passes instead")
-    return _methods(part, presets.FOR_DATA, presets.from_data)
-
-
-def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Parts may share runs."""
-    found: dict[str, Run] = {}
+def _joined(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
+    """Runs that several parts ask for appear once."""
+    found: dict[str, PlannedRun] = {}
     for run in runs:
         if (before := found.setdefault(run.name, run)).until != run.until:
             raise InputError(f"{run.title} is to stop after {before.until} and after {run.until} steps")
@@ -211,15 +193,13 @@ def _tasks(names: Iterable[str]) -> Iterator[tuple[str, Task | None]]:
 
 
 def _settings(table: Table, key: str) -> dict[str, Any]:
-    """The settings under `key` by their dotted names, however the tables are nested."""
+    """The settings under `key` by their dotted names."""
     found = table.get(key, {})
     if not isinstance(found, dict):
         raise InputError(f"{key} is {found!r}; expected a table of settings")
-    flat = dict(_flat(found, ""))
-    for name, own in _OWN.items():
-        if name in flat:
-            raise InputError(f"{key} has {name!r}; say {own} = [...] instead")
-    return flat
+    for name in found.keys() & _OWN_KEYS.keys():
+        raise InputError(f"{key} has {name!r}; use {_OWN_KEYS[name]} = [...] instead")
+    return dict(_flat(found, ""))
 
 
 def _flat(table: Table, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -244,13 +224,7 @@ def _seeds(found: Any) -> list[int]:
         return list(range(found))
     if isinstance(found, list) and found and all(type(seed) is int and seed >= 0 for seed in found):
         return found
-    raise InputError(f"seeds is {found!r}; expected a list of whole numbers, or how many")
-
-
-def _stop_after(found: Any) -> int | None:
-    if found is None or (type(found) is int and found > 0):
-        return found
-    raise InputError(f"stop_after is {found!r}; expected a number of simulator steps")
+    raise InputError(f"seeds is {found!r}; expected a list of whole numbers, or a count")
 
 
 def _check_keys(table: Table, known: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""A plan as a Slurm job array: one script with a line for every run that is not finished."""
+"""A plan as a Slurm job array: one script, one line per unfinished run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from simbav2.experiments.sweep.plan import Run
+from simbav2.experiments.sweep.plan import PlannedRun
 
 _SCRIPT = """\
 #!/bin/bash
-# {name}: {count} runs. Submit with: sbatch {file}   (options given there win over those below)
+# {name}: {count} runs. Submit with: sbatch {file}   (options given there override those below)
 #SBATCH --job-name={name}
 #SBATCH --array=0-{last}
 #SBATCH --cpus-per-task=1
@@ -19,7 +19,7 @@ _SCRIPT = """\
 #SBATCH --requeue
 #SBATCH --signal=B:TERM@180
 #SBATCH --output={out}/logs/slurm-%A_%a.log
-# Two minutes and more before its time is over a job is asked to stop, saves its run, and queues up again.
+# At least two minutes before its time limit a job gets SIGTERM, saves its run, and is queued again.
 cd {here} || exit 1
 if [ "${{SLURM_CPUS_PER_TASK:-1}}" = 1 ]; then
   export XLA_FLAGS="${{XLA_FLAGS:-}} --xla_cpu_multi_thread_eigen=false"
@@ -32,7 +32,7 @@ esac
 trap 'kill -TERM $!' TERM
 wait $!
 status=$?
-if [ $status -gt 128 ]; then  # the wait was interrupted; this one is for the run itself
+if [ $status -gt 128 ]; then  # the signal interrupted the wait; wait for the run
   wait $!
   status=$?
 fi
@@ -43,9 +43,9 @@ exit $status
 """
 
 
-def script(name: str, runs: Sequence[Run], out: Path, file: Path, memory: int) -> str:
-    """The text of `file`; `memory` is that of the largest run, in bytes."""
-    lines = (f"{number}) set -- {shlex.join(['simbav2', *run.words(out)])} ;;" for number, run in enumerate(runs))
+def script(name: str, runs: Sequence[PlannedRun], out: Path, file: Path, memory: int) -> str:
+    """The text of `file`; `memory` is what the largest run needs, in bytes."""
+    commands = (shlex.join(["simbav2", *run.argv(out)]) for run in runs)
     return _SCRIPT.format(
         name=name,
         count=len(runs),
@@ -54,5 +54,5 @@ def script(name: str, runs: Sequence[Run], out: Path, file: Path, memory: int) -
         megabytes=-(-memory // (1 << 20)),
         out=out,
         here=shlex.quote(str(Path.cwd())),
-        lines="\n".join(lines),
+        lines="\n".join(f"{number}) set -- {command} ;;" for number, command in enumerate(commands)),
     )

@@ -38,32 +38,16 @@ def test_command_prints_its_facts_as_json(measured, monkeypatch, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["matmul_gflops"] > 0
     (row,) = facts["update"]
-    assert row.keys() == {"preset", "width", "critics", "updates", "ms", "gflop", "fraction_of_peak"}
-    assert (row["preset"], row["width"], row["critics"], row["updates"]) == ("sac", 16, 2, 2)
+    assert list(row) == ["preset", "width", "critics", "updates", "ms", "gflop", "fraction_of_peak"]
+    assert list(row.values())[:4] == ["sac", 16, 2, 2]
     assert row["fraction_of_peak"] > 0
     (split,) = facts["loop"]
-    assert split.keys() == {"task", "width", "env_ms", "act_ms", "replay_ms", "update_ms", "other_ms"}
-    assert all(split[part] > 0 for part in ("env_ms", "act_ms", "replay_ms", "update_ms", "other_ms"))
+    assert list(split) == ["task", "width", "env_ms", "act_ms", "replay_ms", "update_ms", "other_ms"]
+    assert min(list(split.values())[2:]) > 0
     sizes = facts["replay_bytes_per_transition"]
     assert len(sizes) == 5
     assert sizes["mujoco/Humanoid-v4"] <= 1_700
-    assert {
-        "import_seconds",
-        "help_seconds",
-        "peak_memory_mb",
-        "compile_seconds",
-        "act_ms",
-        "sample_ms",
-    } <= facts.keys()
+    times = {"import_seconds", "help_seconds", "compile_seconds", "act_ms", "sample_ms"}
+    assert times | {"peak_memory_mb"} <= facts.keys()
     assert "dmc/cheetah-run" in benchmark.table(facts)
-
-
-def test_plans_hold_the_cases_of_the_paper():
-    assert {(case.preset, case.width, case.critics, case.updates) for case in benchmark.FULL.cases} == {
-        (preset, width, critics, updates)
-        for preset in ("simbav2", "simba", "sac")
-        for width in (512, 128)
-        for critics in (1, 2)
-        for updates in (1, 2, 8)
-    }
     assert set(benchmark.QUICK.cases) < set(benchmark.FULL.cases)
