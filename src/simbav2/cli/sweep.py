@@ -41,7 +41,7 @@ def add(command: AddCommand) -> None:
     )
     parser.add_argument("--retries", type=int, default=2, metavar="N", help="of a run that fails (default: 2)")
     parser.add_argument("--json", action="store_true", help="print the facts of --dry-run and status as JSON")
-    parser.add_argument("--backend", choices=("local", "ray"), default="local", help="default: local")
+    parser.add_argument("--backend", choices=tuple(BACKENDS), default="local", help="default: local")
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: one for each core)")
     local = parser.add_argument_group("local")
     local.add_argument(
@@ -179,7 +179,7 @@ def _sweep(plan: Plan, options: argparse.Namespace) -> int:
         print(f"{plan.name}: all {len(plan.runs)} runs are finished")
         return _conclude(plan, {}, out, options)
     with SweepTable(plan, out) as board:
-        outcomes = _make(runs, out, board, options)
+        outcomes = BACKENDS[options.backend](runs, out, board, options)
     print(f"{plan.name}: {board.told()}")
     if len(outcomes) < len(runs) or any(outcome.state == "stopped" for outcome in outcomes.values()):
         print(f"stopped and saved; go on with the same command: simbav2 sweep {options.words[-1]} ...")
@@ -187,19 +187,29 @@ def _sweep(plan: Plan, options: argparse.Namespace) -> int:
     return _conclude(plan, outcomes, out, options)
 
 
-def _make(runs: Sequence[Run], out: Path, board: SweepTable, options: argparse.Namespace) -> dict[str, Outcome]:
-    from simbav2.experiments.sweep.process import cores
-
-    workers = min(options.workers or len(cores()), len(runs))
-    if options.backend == "ray":
-        from simbav2.experiments.sweep import ray
-
-        cluster = ray.Cluster(options.address, workers, options.cpus_per_run, options.gpus_per_run)
-        return ray.make(runs, out, cluster, options.retries, board.refresh)
+def _local(runs: Sequence[Run], out: Path, board: SweepTable, options: argparse.Namespace) -> dict[str, Outcome]:
     from simbav2.experiments.sweep import local, memory
 
     free = memory.available() if options.memory is None else int(options.memory * GIGABYTE)
-    return local.make(runs, out, local.Machine(workers, free), options.retries, board.refresh)
+    return local.make(runs, out, local.Machine(_workers(runs, options), free), options.retries, board.refresh)
+
+
+def _ray(runs: Sequence[Run], out: Path, board: SweepTable, options: argparse.Namespace) -> dict[str, Outcome]:
+    from simbav2.experiments.sweep import ray
+
+    workers = _workers(runs, options)
+    cluster = ray.Cluster(options.address, workers, options.cpus_per_run, options.gpus_per_run)
+    return ray.make(runs, out, cluster, options.retries, board.refresh)
+
+
+def _workers(runs: Sequence[Run], options: argparse.Namespace) -> int:
+    from simbav2.experiments.sweep.process import cores
+
+    return min(options.workers or len(cores()), len(runs))
+
+
+# A backend makes the runs in folders of `out` and returns their outcomes by name.
+BACKENDS = {"local": _local, "ray": _ray}
 
 
 def _conclude(plan: Plan, outcomes: Mapping[str, Outcome], out: Path, options: argparse.Namespace) -> int:
