@@ -19,7 +19,7 @@ from simbav2.config import tree
 from simbav2.envs import tasks
 from simbav2.envs.tasks import Task
 from simbav2.experiments.report import report, scores  # before a test adds a suite
-from simbav2.experiments.sweep.attempt import Outcome
+from simbav2.experiments.sweep.local import Outcome
 from simbav2.networks import architectures
 
 
