@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}  # files of the repository that are pages
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}  # files of the repository that are pages
 _TARGET = re.compile(r'(?<=\]\()(?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?(?=\))|(?<=<img src=")(?!https?:)([^"]+)')
 _FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _LANGUAGES = {".py": "python", ".toml": "toml", ".cff": "yaml"}
