@@ -6,7 +6,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 TASK ?= dmc/walker-stand
 ARGS ?=
 
-# A dozen short runs; `make report-demo DEMO_PRESETS='simbav2 simba sac'` compares other systems.
+# A dozen short runs; `make report-demo DEMO_PRESETS='simbav2 simba sac'` compares other methods.
 DEMO ?= runs/report-demo
 DEMO_PRESETS ?= simbav2 paper quick
 DEMO_TASKS ?= dmc/cartpole-swingup mujoco/Hopper-v4
@@ -20,7 +20,7 @@ help:
 	@echo "make train    train SimbaV2 on $(TASK) with the preset 'quick' (TASK=..., ARGS='--seed 1 ...')"
 	@echo "make report-demo   a dozen short runs and a report of them"
 	@echo "make test     lint, types, and a test of every behaviour (5 minutes on two cores)"
-	@echo "make test-all   and all systems, tasks and commands of the docs (25 minutes)"
+	@echo "make test-all   and all methods, tasks and commands of the docs (25 minutes)"
 	@echo "make test-interop   our agents with Stable-Baselines3, in an environment of its own (.venv-interop)"
 	@echo "make chaos    kills, damaged files, a full disk and a long soak (hours; figures in chaos.json)"
 	@echo "make docs     the documentation as a site, in site/index.html"

@@ -1,8 +1,8 @@
-"""What the site adds to the pages in this folder, which are written to be read in the repository as well.
+"""MkDocs hooks: what the site adds to the pages in this folder, which can be read in the repository as well.
 
-The README is the start, the commands' help a page, and a link to a file outside this folder leads to a page with
-that file. A link to code names a symbol (`../src/simbav2/learner.py#follow`) and the site leads to its line: lines
-move, symbols are looked up.
+The README is the first page, the help of all commands is a page, and a link to a file outside this folder leads to
+a page with that file. A link to code names a symbol (`../src/simbav2/learner.py#update_target`); the site looks up
+its line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}  # files of the repository that are pages
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}  # files of the repository that are pages
 _TARGET = re.compile(r'(?<=\]\()(?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?(?=\))|(?<=<img src=")(?!https?:)([^"]+)')
 _FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _LANGUAGES = {".py": "python", ".toml": "toml", ".cff": "yaml"}

@@ -1,8 +1,8 @@
-"""An environment of your own, from its equations to a film and a deployed policy: a robot arm reaching a point.
+"""Your own environment, from its equations to a video and a deployed policy: a robot arm reaches a point.
 
-    python examples/custom_env.py --out runs/arm        # trains, evaluates, films, exports: minutes on one core
+    python examples/custom_env.py --out runs/arm        # trains, evaluates, records a video, exports: minutes
 
-Two uniform rods in a horizontal plane, a motor in each joint. NumPy is all that the arm and its pictures need.
+Two uniform rods in a horizontal plane, a motor in each joint. The arm and its frames need only NumPy.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from simbav2.training.video import record_video
 
 LENGTH, MASS = 0.5, 1.0  # of each rod [m, kg]
 TORQUE, FRICTION = 1.0, 0.3  # [Nm, Nms]
-SUBSTEPS, SECONDS = 10, 0.005  # of the simulation, ten of them a decision
+SUBSTEPS, SECONDS = 10, 0.005  # of the simulation, ten substeps per decision
 NEAR, SLOW = 0.05, 0.2  # reached: [m, rad/s]
 
 
@@ -33,9 +33,7 @@ class Arm(gym.Env):
         self.render_mode = render_mode
 
     def reset(self, *, seed=None, options=None):
-        super().reset(
-            seed=seed
-        )  # all randomness comes from self.np_random, so that an episode can be played again
+        super().reset(seed=seed)  # all randomness comes from self.np_random, so an episode can be replayed
         self.angles = self.np_random.uniform(-np.pi, np.pi, 2)
         self.speeds = np.zeros(2)
         radius, direction = self.np_random.uniform(0.3, 0.9), self.np_random.uniform(-np.pi, np.pi)
@@ -48,24 +46,24 @@ class Arm(gym.Env):
             self.angles = self.angles + SECONDS * self.speeds
         distance = float(np.linalg.norm(self._joints()[2] - self.target))
         reached = distance < NEAR and bool(np.abs(self.speeds).max() < SLOW)
-        # It never fails, so it never terminates; the time limit below truncates it.
+        # It never terminates; the time limit below truncates it.
         return self._observe(), np.exp(-5 * distance), False, False, {"success": reached}
 
     def render(self):
-        """The rods and the point, drawn by each pixel's distance to them."""
+        """The rods and the point, drawn from each pixel's distance to them."""
         axis = np.linspace(-1.1, 1.1, 240)
         pixels = np.stack(np.meshgrid(axis, -axis), axis=-1)
-        picture = np.full((240, 240, 3), 255, np.uint8)
-        picture[np.linalg.norm(pixels - self.target, axis=-1) < NEAR] = (214, 69, 65)
+        frame = np.full((240, 240, 3), 255, np.uint8)
+        frame[np.linalg.norm(pixels - self.target, axis=-1) < NEAR] = (214, 69, 65)
         shoulder, elbow, hand = self._joints()
         for start, end, colour in ((shoulder, elbow, (52, 73, 94)), (elbow, hand, (41, 128, 185))):
             along = np.clip((pixels - start) @ (end - start) / LENGTH**2, 0, 1)[..., None]
-            picture[np.linalg.norm(pixels - start - along * (end - start), axis=-1) < 0.03] = colour
-        return picture
+            frame[np.linalg.norm(pixels - start - along * (end - start), axis=-1) < 0.03] = colour
+        return frame
 
     def _joints(self) -> np.ndarray:
         """Shoulder, elbow and hand [3, 2]."""
-        directions = np.cumsum(self.angles)  # of the rods; the elbow's angle is counted from the upper arm
+        directions = np.cumsum(self.angles)  # of the rods; the elbow's angle is relative to the upper arm
         rods = LENGTH * np.stack([np.cos(directions), np.sin(directions)], axis=-1)
         return np.cumsum([np.zeros(2), *rods], axis=0)
 
@@ -79,7 +77,7 @@ class Arm(gym.Env):
         return np.linalg.solve(mass, TORQUE * action - FRICTION * self.speeds - coriolis)
 
     def _observe(self) -> np.ndarray:
-        """Angles as points on the circle, which have no jump; where to go relative to the hand."""
+        """Angles as points on the circle, which are continuous; the target relative to the hand."""
         angles = np.concatenate([np.cos(self.angles), np.sin(self.angles)])
         away = self.target - self._joints()[2]
         return np.concatenate([angles, self.speeds, self.target, away]).astype(np.float32)
@@ -98,12 +96,12 @@ def main() -> None:
     agent = Agent("Arm-v0", preset="quick", seed=options.seed, **settings)
     summary = run.start(agent, options.out, overwrite=True)
     if summary is None:
-        print(f"stopped; run.resume({str(options.out)!r}) goes on")
+        print(f"stopped; continue with run.resume({str(options.out)!r})")
         return
     print(f"return {summary['final_return']:.1f}, reached in {summary['final_success']:.0%} of the episodes")
     record_video(agent, options.out / "arm.mp4", episodes=2)
     exported = export_policy(agent, "numpy", options.out / "policy.npz")
-    print(f"film: {options.out / 'arm.mp4'}\npolicy: {', '.join(map(str, exported.files))}")
+    print(f"video: {options.out / 'arm.mp4'}\npolicy: {', '.join(map(str, exported.files))}")
 
 
 if __name__ == "__main__":

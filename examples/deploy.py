@@ -1,9 +1,9 @@
-"""Drive an environment with an exported policy: NumPy or onnxruntime, and neither JAX nor simbav2.
+"""Run an environment with an exported policy: NumPy or onnxruntime, without JAX or simbav2.
 
     simbav2 export RUN --format numpy --out policy.npz    # or --format onnx --out policy.onnx
-    python deploy.py policy.npz --episodes 3              # simbav2_policy.py lies beside policy.npz
+    python deploy.py policy.npz --episodes 3              # simbav2_policy.py is in the same folder
 
-The policy knows the environment it was trained on, if that is one of Gymnasium's; else give `--env ID`.
+The policy's metadata names the environment it was trained on. If that is not a Gymnasium id, give `--env ID`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def load(file: Path):
-    """The policy, as a function of one observation, and what is known of it."""
+    """The policy as a function of one observation, and its metadata."""
     if file.suffix == ".npz":
         sys.path.insert(0, str(file.resolve().parent))
         from simbav2_policy import Policy
@@ -26,7 +26,7 @@ def load(file: Path):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # the network is too small to share
+    options.intra_op_num_threads = 1  # the network is too small for more
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     texts = session.get_modelmeta().custom_metadata_map
     metadata = {name: texts[name] for name in ("task",)} | {"action_repeat": json.loads(texts["action_repeat"])}

@@ -1,7 +1,7 @@
-"""Weights on the unit sphere in a training loop of one's own: no agent, any optimiser of Optax.
+"""Weights on the unit sphere in your own training loop: no agent, any Optax optimiser.
 
-A weight is marked by its type, `UnitColumns`; `on_sphere` makes the optimiser leave it with unit norm after every
-step. Here a small network learns the angle between two arrows: `python examples/sphere_with_optax.py`.
+A weight on the sphere has the type `UnitColumns`; `on_sphere` makes the optimiser re-project it after every step.
+Here a small network learns the angle between two arrows: `python examples/sphere_with_optax.py`.
 """
 
 import jax
@@ -14,7 +14,7 @@ WIDTH, BATCH, STEPS = 64, 256, 1_000
 
 
 def start(key):
-    """Two weights on the sphere, and plain numbers beside them."""
+    """Two weights on the sphere, and ordinary parameters."""
     first, second, last = jax.random.split(key, 3)
     return {
         "embed": UnitColumns(jax.random.normal(first, (4, WIDTH))).project(),

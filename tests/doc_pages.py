@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ hold: blocks of code, and the commands in them."""
+"""Code blocks and commands in the README and the pages of docs/."""
 
 import re
 import shlex
@@ -8,17 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# What stands for something of the reader's own.
-STANDS_FOR = {
-    "TASK": "dmc/walker-walk",
-    "PLAN": "smoke",
-    "RUN": "run",
-    "HEAD:6379": "head:6379",
-    "$preset": "paper",
-    "$seed": "0",
-}
+# Placeholders, and values for them.
+PLACEHOLDERS = {"TASK": "dmc/walker-walk", "PLAN": "smoke", "RUN": "run", "HEAD:6379": "head:6379"}
+VARIABLES = {"$preset": "paper", "$seed": "0"}
 
 
 class Command(NamedTuple):
@@ -30,7 +24,7 @@ class Command(NamedTuple):
 
 
 class Script(NamedTuple):
-    """One block of shell code: its lines, the program first."""
+    """One block of shell code: its lines, each with the program first."""
 
     page: str
     number: int  # on its page
@@ -41,7 +35,7 @@ class Script(NamedTuple):
 
 
 def hooks():
-    """The module that makes pages of the site."""
+    """The module docs/hooks.py."""
     spec = spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -53,7 +47,7 @@ def blocks(page: Path, *languages: str) -> list[str]:
 
 
 def scripts() -> Iterator[Script]:
-    """All blocks of shell code, with values in the place of placeholders."""
+    """All blocks of shell code, with placeholders filled in."""
     for page in PAGES:
         for number, block in enumerate(blocks(page, "bash")):
             lines = [[words[0].removeprefix(".venv/bin/"), *map(_filled, words[1:])] for words in _lines(block)]
@@ -73,7 +67,7 @@ def programs() -> set[str]:
 
 
 def inline_commands() -> Iterator[Command]:
-    """What the text calls `simbav2 ...`."""
+    """Commands `simbav2 ...` in the text."""
     for page in PAGES:
         text = _BLOCK.sub("", page.read_text())
         for found in re.findall(r"`simbav2 ([a-z][^`]*)`", text):
@@ -90,6 +84,6 @@ def _lines(block: str) -> Iterator[list[str]]:
 
 
 def _filled(word: str) -> str:
-    for name, value in STANDS_FOR.items():
-        word = value if word == name else word.replace(name, value) if name.startswith("$") else word
-    return word
+    for name, value in VARIABLES.items():
+        word = word.replace(name, value)
+    return PLACEHOLDERS.get(word, word)

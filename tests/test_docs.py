@@ -1,8 +1,7 @@
-"""Every block of code and every command in the README and docs.
+"""Every code block, command and link in the README and docs, and the site.
 
-Python runs as it stands, only long trainings are cut short. Commands are read here as they stand, by the program
-itself, down to presets, settings, tasks, data sets and plans; tests/test_docs_commands.py runs every one of them,
-small and short. Then links, and the site.
+Python code runs unchanged except for long training. Commands are parsed by the program itself, down to presets,
+settings, tasks, data sets and plans; tests/test_docs_commands.py runs them with small networks.
 """
 
 import os
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 import gymnasium as gym
 import numpy as np
 import pytest
-from doc_pages import PAGES, ROOT, Command, blocks, commands, hooks, inline_commands
+from doc_pages import PAGES, ROOT, blocks, commands, hooks, inline_commands
 
 from simbav2 import cli
 from simbav2.cli.parser import parse
@@ -28,52 +27,35 @@ from simbav2.experiments.sweep.plan import read_plan
 PYTHON = [page for page in PAGES if blocks(page, "python")]
 
 
-def parsed(words):
-    return parse(words, [command.add for command in cli.COMMANDS])
-
-
-def check(command: Command) -> None:
-    """Not only words: presets, settings, tasks, data sets and plans must be there."""
-    options = parsed(command.words)
+@pytest.mark.parametrize("command", list(commands("simbav2")), ids=str)
+def test_commands_parse(command, monkeypatch):
+    """Their presets, settings, tasks, data sets and plans must exist."""
+    monkeypatch.chdir(ROOT)
+    options = parse(command.words, [each.add for each in cli.COMMANDS])
     if options.command in ("train", "offline"):
         settings = {**options.settings, **({} if options.keep is None else {"schedule.keep": options.keep})}
         override(presets.preset(options.preset, options.ablation), settings)
     if options.command == "train":
         assert find(options.task) or gym.spec(options.task)
     if options.command == "offline" and options.dataset:
-        assert (
-            options.dataset in D4RL or options.dataset.startswith("minari/") or options.dataset.endswith(".hdf5")
-        )
+        assert options.dataset in D4RL or re.search(r"^minari/|\.hdf5$", options.dataset)
     if options.command == "sweep":
         read_plan(options.words[-1])
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder to work in, with what the pages suppose to be there."""
+    """The working directory, with the data set that the pages use."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    episodes = [
-        hdf5.Episode(
-            rng.normal(size=(21, 3)).astype(np.float32),
-            rng.uniform(-1, 1, (20, 1)).astype(np.float32),
-            rng.normal(size=20).astype(np.float32),
-            terminated=False,
-        )
-        for _ in range(3)
-    ]
+    shapes = (21, 3), (20, 1), (20,)
+    columns = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
     if find_spec("h5py"):
-        hdf5.write(tmp_path / "my-data.hdf5", "Pendulum-v1", episodes)
+        hdf5.write(tmp_path / "my-data.hdf5", "Pendulum-v1", [hdf5.Episode(*columns, terminated=False)] * 3)
     return tmp_path
 
 
-@pytest.mark.parametrize("command", list(commands("simbav2")), ids=str)
-def test_every_command_is_one_that_the_program_takes(command, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    check(command)
-
-
-def test_what_make_and_python_are_asked_for_is_there():
+def test_targets_of_make_and_python_files_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {word for command in commands("make") for word in command.words if re.fullmatch("[a-z-]+", word)}
     text = " ".join(page.read_text() for page in PAGES)
@@ -82,7 +64,7 @@ def test_what_make_and_python_are_asked_for_is_there():
         assert (ROOT / command.words[0]).is_file(), command
 
 
-def test_every_extra_that_is_to_be_installed_exists():
+def test_extras_exist():
     text = " ".join(page.read_text() for page in PAGES)
     asked = {extra for found in re.findall(r"simbav2\[([a-z,]+)\]", text) for extra in found.split(",")}
     known = re.findall(r"^([a-z]+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -91,29 +73,25 @@ def test_every_extra_that_is_to_be_installed_exists():
 
 
 @cache
-def told(name: str) -> str:
-    """A command's help."""
-    return hooks().help_of(name)
+def help_of(command: str) -> str:
+    return hooks().help_of(command)
 
 
 @pytest.mark.parametrize("command", list(dict.fromkeys(inline_commands())), ids=str)
-def test_commands_in_the_text_have_names_and_options_that_exist(command):
+def test_commands_in_the_text_exist_with_their_options(command):
     name, *rest = command.words
-    assert f"simbav2 {name}" in told(name)
-    for word in rest:
-        for option in re.findall(r"--[a-z][a-z0-9.-]*", word):
-            assert option in told(name), command
+    assert f"simbav2 {name}" in help_of(name)
+    for option in re.findall(r"--[a-z][a-z0-9.-]*", " ".join(rest)):
+        assert option in help_of(name), command
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=page.name, marks=() if page.name == "README.md" else pytest.mark.full)
-        for page in PYTHON
-    ],
-)
-def test_python_runs_as_it_stands(page, here, monkeypatch):
-    """Page by page, block after block in one namespace; a long training alone is cut short."""
+def full_but_readme(page):
+    return pytest.param(page, id=page.name, marks=() if page.name == "README.md" else pytest.mark.full)
+
+
+@pytest.mark.parametrize("page", map(full_but_readme, PYTHON))
+def test_python_code_runs(page, here, monkeypatch):
+    """The blocks of a page in one namespace; long training is shortened."""
     namespace = {"__name__": page.stem}
     monkeypatch.setattr(sys, "path", list(sys.path))
     for number, code in enumerate(blocks(page, "python")):
@@ -131,17 +109,16 @@ def test_python_for_other_packages_runs_where_they_are(page, here):
         exec(compile(code, page.name, "exec"), {"__name__": page.stem})
 
 
-def test_plans_in_the_docs_can_be_read(here):
+def test_the_doctor_of_the_readme_runs(capsys):
+    assert cli.main(["doctor"]) == 0
+    assert capsys.readouterr().out
+
+
+def test_plans_can_be_read(here):
     for page in PAGES:
         for code in blocks(page, "toml"):
             (here / "plan.toml").write_text(code)
             assert read_plan("plan.toml").runs
-
-
-@pytest.mark.parametrize("line", ["tasks", "presets", "doctor"])
-def test_commands_of_the_text_that_print_facts(line, capsys):
-    assert cli.main([line]) == 0
-    assert capsys.readouterr().out
 
 
 # Links and the site. -----------------------------------------------------------------------------------------
@@ -179,7 +156,7 @@ def test_implementation_details_are_numbered_and_each_has_its_code():
         assert all(shown == symbol for shown, symbol in named), item
 
 
-def test_symbols_are_found_on_their_lines():
+def test_lines_of_symbols():
     source = "LIMIT = 1\nkind: int = 2\n\n\n@decorated\nclass A:\n    x: int\n\n    def f(self):\n        pass\n"
     found = [hooks().line_of(source, symbol) for symbol in ("LIMIT", "kind", "A", "A.x", "A.f")]
     assert found == [1, 2, 6, 7, 9]
@@ -197,16 +174,7 @@ def test_the_page_of_commands_has_all_of_them():
 @pytest.mark.full
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs; pip install 'simbav2[docs]'")
 def test_the_site_is_built_without_a_warning_and_needs_no_network(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--site-dir",
-        str(tmp_path / "site"),
-    ]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", f"--site-dir={tmp_path / 'site'}"]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,124 @@
+"""The walks of docs/extending.md: a suite, an architecture and a sweep backend, added from outside."""
+
+import json
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+
+import flax.linen as nn
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+from sweep_plan import SETTINGS, write
+from toys import TINY, Chain
+
+import simbav2
+from simbav2 import cli, config
+from simbav2.cli import sweep
+from simbav2.config import tree
+from simbav2.envs import tasks
+from simbav2.envs.tasks import Task
+from simbav2.experiments.report import report, scores  # before a test adds a suite
+from simbav2.experiments.sweep.local import Outcome
+from simbav2.networks import architectures
+
+
+@pytest.fixture
+def suite(monkeypatch):
+    """`toy`: a row in envs/tasks.py, and a module `simbav2.envs.toy` with `build`."""
+    row = Task("toy/chain", "toy", 2, 1, 1, 5, True, "return", random_score=0.0, reference_score=1.0)
+    module = ModuleType("simbav2.envs.toy")
+    module.build = lambda task, render_mode: TimeLimit(Chain(length=2), task.episode_length)
+    monkeypatch.setitem(sys.modules, "simbav2.envs.toy", module)
+    monkeypatch.setattr(tasks, "FAMILIES", (*tasks.FAMILIES, "toy"))
+    monkeypatch.setattr(tasks, "_TASKS", (*tasks._TASKS, row))
+    monkeypatch.setitem(tasks._BY_ID, row.id, row)
+    scores.known_tasks.cache_clear()
+    yield row
+    scores.known_tasks.cache_clear()
+
+
+def test_a_suite_is_a_row_and_a_module(suite, tmp_path, capsys):
+    assert simbav2.tasks("toy") == (suite,)
+    assert cli.main(["tasks", "toy", "--check"]) == 0
+    assert cli.main(["tasks", "toy", "--json"]) == 0
+    assert "toy/chain" in capsys.readouterr().out
+    with pytest.raises(simbav2.InputError, match="toy/chain"):
+        tasks.find("toy/chian")
+
+    words = [f"--{name}={value}" for name, value in {**SETTINGS, "env_steps": 120}.items()]
+    assert cli.main(["train", "toy/chain", *words, f"--out={tmp_path / 'run'}"]) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["task"] == "toy/chain"
+    assert summary["normalized_score"] == pytest.approx(summary["final_return"])
+
+    page, problems, _ = report.report([tmp_path / "run"], tmp_path / "report")
+    assert not problems
+    assert "toy/chain" in page.read_text()
+
+
+@dataclass(frozen=True)
+class Linear:
+    """No hidden units."""
+
+    bias: bool = tree.setting(True, "add a bias to the features")
+
+
+@pytest.fixture
+def architecture(monkeypatch):
+    """`Linear`: a dataclass in config.Architecture, a case in `encoder` and in `head`."""
+    encoder, head = architectures.encoder, architectures.head
+
+    def extended_encoder(network):
+        match network.architecture:
+            case Linear(bias):
+                return nn.Dense(network.width, use_bias=bias, name="encoder")
+        return encoder(network)
+
+    def extended_head(network, size, name):
+        return nn.Dense(size, name=name) if isinstance(network.architecture, Linear) else head(network, size, name)
+
+    monkeypatch.setattr(config, "Architecture", config.Architecture | Linear)
+    monkeypatch.setattr(architectures, "encoder", extended_encoder)
+    monkeypatch.setattr(architectures, "head", extended_head)
+    tree._hints.cache_clear()
+    yield
+    monkeypatch.undo()
+    tree._hints.cache_clear()
+
+
+def test_an_architecture_is_a_dataclass_and_a_module(architecture, tmp_path):
+    settings = {"actor.architecture": "Linear", "critic.architecture": "Linear", "actor.architecture.bias": False}
+    agent = simbav2.Agent(lambda: Chain(length=2), **{**TINY, **settings})
+    assert set(agent.state.actor.params["encoder"]) == {"kernel"}
+    assert set(agent.state.critic.params[0]["encoder"]) == {"kernel", "bias"}
+    before = np.asarray(agent.state.actor.params["encoder"]["kernel"]).copy()
+    agent.learn(240)
+    assert not np.array_equal(before, agent.state.actor.params["encoder"]["kernel"])
+
+    agent.save(tmp_path / "agent")
+    loaded = simbav2.Agent.load(tmp_path / "agent")
+    assert loaded.config.actor.architecture == Linear(bias=False)
+    observations = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    np.testing.assert_array_equal(loaded.predict(observations)[0], agent.predict(observations)[0])
+
+
+def test_a_backend_is_a_function_in_a_table(tmp_path, monkeypatch, capsys):
+    def inline(runs, out, board, options):
+        """Every run in this process, one after the other."""
+        outcomes = {}
+        for run in runs:
+            status = cli.main(run.words(out))
+            outcomes[run.name] = Outcome("failed", "see above") if status else Outcome("finished")
+            board.refresh()
+        return outcomes
+
+    monkeypatch.setitem(sweep.BACKENDS, "inline", inline)
+    plan, out = write(tmp_path, seeds=2, env_steps=200), tmp_path / "runs"
+    words = ["sweep", str(plan), "--backend", "inline", "--out", str(out)]
+    assert cli.main(words) == 0
+    assert len(list(out.glob("*/summary.json"))) == 2
+    assert (out / "report-short" / "index.html").is_file()
+    capsys.readouterr()
+    assert cli.main(words) == 0
+    assert "all 2 runs are finished" in capsys.readouterr().out
