@@ -25,7 +25,7 @@ from simbav2.export.program import program
 from simbav2.export.simbav2_policy import Policy
 from simbav2.interop import export_policy
 from simbav2.networks.policies import PolicyNetwork
-from simbav2.types import Normalizer
+from simbav2.types import Normalizer, Variables
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy.py"
 
@@ -195,6 +195,10 @@ ARCHITECTURES = {
     "scalers": replace(SPHERE, scaler=config.Scaler(1.0, 0.5), lerp=config.Scaler(0.5, 1.0)),
     "pre-layer-norm": config.PreLayerNorm(),
     "mlp": config.MLP(),
+    "mlp-layer-norm": config.MLP(layer_norm=True, dropout=0.1),
+    "batch-norm-first": config.BatchNormMLP(),
+    "batch-norm-last": config.BatchNormMLP(config.BatchRenorm(), norm_first=False, unit_weights=False),
+    "batch-norm-residual": config.BatchNormResidual(),
 }
 
 
@@ -215,18 +219,19 @@ def trained(shape: tuple[int, ...], rng) -> np.ndarray:
 def check(actor: config.Actor, policy, observation_size: int, action_size: int) -> None:
     rng = np.random.default_rng(0)
     network = PolicyNetwork(policy, actor, action_size)
-    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, observation_size)))["params"]
-    params = jax.tree.map(lambda leaf: trained(leaf.shape, rng), shapes)
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, observation_size)))
+    shapes = Variables(shapes["params"], shapes.get("batch_stats"))
+    variables = jax.tree.map(lambda leaf: trained(leaf.shape, rng), shapes)
     # Far from the origin in units of the deviation, as positions and clocks are.
     mean, std = 30 * rng.normal(size=observation_size), rng.uniform(1e-3, 5, observation_size)
     normalizer = Normalizer(mean.astype(np.float32), std.astype(np.float32), np.float32(1))
     observations = (mean + std * rng.normal(size=(1_000, observation_size))).astype(np.float32)
 
-    actions = network.apply({"params": params}, normalizer.observation(observations))
+    actions = network.apply(variables.collections, normalizer.observation(observations))
     expected = np.asarray(actions.sample(jax.random.PRNGKey(0), 0.0))
     assert expected.std() > 1e-3  # far more than the tolerance
     metadata = {"task": "test", "observation_size": observation_size, "action_size": action_size}
-    operations = program(actor, params, normalizer)
+    operations = program(actor, variables, normalizer)
     for name, written in FORMATS.items():
         model = written.encode(operations, metadata)
         found = written.act(model, observations)

@@ -16,12 +16,11 @@ ACTING = [name for name, preset in presets.PRESETS.items() if not preset.config.
 METHODS = [(name, None) for name in ACTING] + [("paper", letter) for letter in presets.ABLATIONS]
 NAMES = [name if letter is None else f"ablation-{letter}" for name, letter in METHODS]
 # `make test` trains one of each kind, `make test-all` every one.
-KINDS = ("simbav2", "ddpg-mlp")
+KINDS = ("simbav2", "ddpg-mlp", "redq")
 SMALL = {
     "actor.width": 8,
     "critic.width": 8,
     "critic.depth": 1,
-    "critic.num_critics": 1,  # tests/learning.py has two
     "replay.batch_size": 32,
     "replay.capacity": 5_000,
     "warmup_decisions": 500,
@@ -31,6 +30,7 @@ SMALL = {
 # share their programs.
 TASKS = {"dmc/cheetah-run": 2_000_000, "mujoco/HalfCheetah-v4": 1_000_000}
 EVERY_TIME = {("simbav2", "dmc/cheetah-run"), ("sac", "mujoco/HalfCheetah-v4")}
+EVERY_TIME |= {(name, task) for name in ("xqc", "flashsac") for task in TASKS}
 
 
 TRAININGS = [
@@ -42,7 +42,10 @@ TRAININGS = [
 
 @pytest.mark.parametrize(("task", "preset", "ablation"), TRAININGS)
 def test_trains(task, preset, ablation):
-    agent = SimbaV2(task, preset=preset, ablation=ablation, env_steps=TASKS[task], **SMALL)
+    settings = SMALL | {"action_repeat": 2 if task.startswith("dmc") else 1}
+    if not presets.preset(preset).critic.target_subset:  # tests/learning.py has two critics
+        settings["critic.num_critics"] = 1
+    agent = SimbaV2(task, preset=preset, ablation=ablation, env_steps=TASKS[task], **settings)
     agent.learn(3_000)
     decisions = 3_000 // agent.task.action_repeat
     assert (agent.env_steps, agent.updates) == (3_000, (decisions - 500) // 10 + 1)
@@ -65,5 +68,5 @@ def test_only_policies_with_entropy_log_it(name):
     assert agent.trainer.update() is None
     agent.learn(1)
     logged = set(agent.trainer.update() or ())
-    assert ({"entropy", "temperature"} <= logged) == (not name.startswith("ddpg"))
+    assert ({"entropy", "temperature"} <= logged) == (not name.startswith(("ddpg", "td3")))
     assert {"q", "actor_loss", "critic_loss", "learning_rate"} <= logged

@@ -66,7 +66,7 @@ def find_format(name: str) -> Format:
 
 def operations(agent: Agent, bounds: UnitActions | None) -> list[Operation]:
     """Raw observations to actions within `bounds`."""
-    steps = program(agent.config.actor, agent.state.actor.params, agent.normalizer)
+    steps = program(agent.config.actor, agent.state.actor.variables, agent.normalizer)
     if bounds is None or ((bounds.low == -1).all() and (bounds.high == 1).all()):
         return steps
     return [*steps, Rescale(*(x.ravel() for x in (bounds.center, bounds.reach, bounds.low, bounds.high)))]

@@ -111,6 +111,11 @@ class _Graph:
         variance = self.node("ReduceMean", self.node("Mul", x, x), **_FEATURES)
         self.node("Div", x, self.node("Sqrt", self.node("Add", variance, 1e-6)))
 
+    def rootmeansquare(self) -> None:
+        x = self.x
+        square = self.node("ReduceMean", self.node("Mul", x, x), **_FEATURES)
+        self.node("Div", x, self.node("Sqrt", self.node("Add", square, 1e-6)))
+
     def keep(self) -> None:
         self.kept.append(self.x)
 

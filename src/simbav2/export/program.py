@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simbav2 import config
 from simbav2.networks import architectures
 from simbav2.networks.sphere import Scale
-from simbav2.types import Normalizer, Params
+from simbav2.types import Normalizer, Params, Variables
 
 Floats: TypeAlias = NDArray[np.floating]
 Layers: TypeAlias = Mapping[str, Any]
@@ -67,6 +67,10 @@ class Standardize(NamedTuple):
     """(x - mean) / sqrt(variance + 1e-6), over the features of x."""
 
 
+class RootMeanSquare(NamedTuple):
+    """x / sqrt(mean(x^2) + 1e-6), over the features of x."""
+
+
 class Keep(NamedTuple):
     """Push x onto a stack, for a residual connection."""
 
@@ -91,12 +95,14 @@ class Rescale(NamedTuple):
     high: Floats
 
 
-Operation: TypeAlias = Center | Linear | Relu | Unit | Complement | Standardize | Keep | Mix | Tanh | Rescale
+Operation: TypeAlias = (
+    Center | Linear | Relu | Unit | Complement | Standardize | RootMeanSquare | Keep | Mix | Tanh | Rescale
+)
 
 
-def program(network: config.Actor, actor: Params, normalizer: Normalizer) -> list[Operation]:
+def program(network: config.Actor, variables: Variables, normalizer: Normalizer) -> list[Operation]:
     """Raw observations to deterministic actions in [-1, 1]: the tanh of the mean head, whatever the policy."""
-    actor = _float64(actor)
+    actor, stats = _float64(variables.params), _float64(variables.batch_stats or {}).get("encoder", {})
     encoder, head = actor["encoder"], actor["predictor_mean"]
     scale = 1 / np.asarray(normalizer.std, np.float64)
     match network.architecture:
@@ -104,9 +110,16 @@ def program(network: config.Actor, actor: Params, normalizer: Normalizer) -> lis
             operations = _hyperspherical(part, network, encoder, head, scale)
         case config.PreLayerNorm():
             operations = _pre_layer_norm(network, encoder, head, scale)
-        case config.MLP():
-            operations = _mlp(network, encoder, head, scale)
-    return [Center(normalizer.mean), *operations, Tanh()]
+        case config.MLP() as part:
+            operations = _mlp(part, network, encoder, head, scale)
+        case config.BatchNormMLP() as part:
+            operations = _batch_norm_mlp(part, network, (encoder, stats), head, scale)
+        case config.BatchNormResidual() as part:
+            operations = _batch_norm_residual(part, network, (encoder, stats), head, scale)
+    mean = np.asarray(normalizer.mean, np.float64)
+    if stats:  # a batch normalisation of the input subtracts its mean too
+        mean = mean + stats["BatchNormLayer_0"]["mean"] / scale
+    return [Center(mean), *operations, Tanh()]
 
 
 def _hyperspherical(
@@ -166,11 +179,65 @@ def _pre_layer_norm(network: config.Actor, encoder: Layers, head: Layers, scale:
     return [*operations, Standardize(), normed(_linear(head), network.depth)]
 
 
-def _mlp(network: config.Actor, encoder: Layers, head: Layers, scale: Floats) -> list[Operation]:
-    operations: list[Operation] = [_linear(encoder["Dense_0"]).after(scale), Relu()]
-    for number in range(1, network.depth):
-        operations += [_linear(encoder[f"Dense_{number}"]), Relu()]
+def _mlp(part: config.MLP, network: config.Actor, encoder: Layers, head: Layers, scale: Floats) -> list[Operation]:
+    operations: list[Operation] = []
+    for number in range(network.depth):
+        linear = _linear(encoder[f"Dense_{number}"])
+        operations.append(linear if number else linear.after(scale))
+        if part.layer_norm:
+            norm = encoder[f"LayerNorm_{number}"]
+            operations += [Standardize(), Linear(np.diag(norm["scale"]), norm["bias"])]
+        operations.append(Relu())
     return [*operations, _linear(head)]
+
+
+def _batch_norm(
+    part: config.BatchNorm | config.BatchNormResidual, layers: tuple[Layers, Layers], number: int
+) -> tuple[Floats, Floats]:
+    """A batch normalisation by its running statistics, as factor and shift; `Center` has the input's mean."""
+    params, stats = (tree[f"BatchNormLayer_{number}"] for tree in layers)
+    scale, bias = params["affine"] if "affine" in params else (params["scale"], params["bias"])
+    factor = scale / np.sqrt(stats["var"] + part.epsilon)
+    return factor, bias - stats["mean"] * factor if number else bias
+
+
+def _batch_norm_mlp(
+    part: config.BatchNormMLP, network: config.Actor, layers: tuple[Layers, Layers], head: Layers, scale: Floats
+) -> list[Operation]:
+    operations: list[Operation] = []
+    factor, shift = _batch_norm(part.norm, layers, 0)
+    factor = scale * factor
+    for number in range(network.depth):
+        name = "UnitDense" if part.unit_weights else "Dense"
+        linear = _linear(layers[0][f"{name}_{number}"]).after(factor, shift)
+        factor, shift = _batch_norm(part.norm, layers, number + 1)
+        if part.norm_first:
+            linear = linear.times(factor)._replace(bias=linear.bias * factor + shift)
+            factor, shift = np.ones_like(factor), np.zeros_like(shift)
+        operations += [linear, Relu()]
+    return [*operations, _linear(head).after(factor, shift)]
+
+
+def _batch_norm_residual(
+    part: config.BatchNormResidual,
+    network: config.Actor,
+    layers: tuple[Layers, Layers],
+    head: Layers,
+    scale: Floats,
+) -> list[Operation]:
+    def normed(number: int) -> Linear:
+        """The linear map and the batch normalisation that follows it."""
+        factor, shift = _batch_norm(part, layers, number)
+        linear = _linear(layers[0][f"UnitDense_{number}"]).times(factor)
+        return linear._replace(bias=linear.bias + shift)
+
+    factor, shift = _batch_norm(part, layers, 0)
+    operations: list[Operation] = [_linear(layers[0]["UnitDense_0"]).after(scale * factor, shift)]
+    one = np.ones(1)
+    for block in range(network.depth):
+        first, second = normed(2 * block + 1), normed(2 * block + 2)
+        operations += [Keep(), first, Relu(), second, Relu(), Mix(one, one)]
+    return [*operations, RootMeanSquare(), _linear(head).after(layers[0]["RMSNorm_0"]["scale"][0])]
 
 
 def _linear(layer: Layers) -> Linear:

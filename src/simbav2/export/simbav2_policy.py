@@ -34,6 +34,10 @@ def _standardize(x: Any, kept: Kept) -> Any:
     return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(1e-6))
 
 
+def _root_mean_square(x: Any, kept: Kept) -> Any:
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(1e-6))
+
+
 def _keep(x: Any, kept: Kept) -> Any:
     kept.append(x)
     return x
@@ -46,6 +50,7 @@ OPERATIONS: dict[str, Any] = {
     "Unit": _unit,
     "Complement": _complement,
     "Standardize": _standardize,
+    "RootMeanSquare": _root_mean_square,
     "Keep": _keep,
     "Mix": lambda x, kept, before, new: kept.pop() * before + x * new,
     "Tanh": lambda x, kept: np.tanh(x),

@@ -30,7 +30,7 @@ from simbav2.training.callbacks import Callback, Callbacks
 from simbav2.training.evaluate import Episode, EpisodeCounter, EvaluationEpisode, evaluate
 from simbav2.types import Transition
 
-_WARMUP, _REPLAY, _DIAGNOSTICS = 1, 2, 4  # random streams; 3 is that of evaluations
+_WARMUP, _REPLAY, _DIAGNOSTICS, _NOISE = 1, 2, 4, 5  # random streams; 3 is that of evaluations
 
 
 class Logger(ABC):
@@ -63,6 +63,27 @@ class Logger(ABC):
         """Save, with `since` only if a checkpoint is due between that step and now."""
 
 
+class HeldNoise:
+    """Which draw of exploration noise a decision uses: held for n decisions, P(n) proportional to 1 / n^2.
+
+    Noise is a function of the number of its draw, so holding it means to name the draw again.
+    """
+
+    def __init__(self, seed: int, longest: int, num_envs: int) -> None:
+        weights = 1 / np.arange(1, longest + 1) ** 2.0
+        self.seed, self.num_envs, self.shares = seed, num_envs, np.cumsum(weights / weights.sum())
+        self.drawn, self.until = 0, 0  # decisions: of the present draw, and of the next one
+
+    def draw(self, decision: int) -> int:
+        if len(self.shares) == 1:
+            return decision
+        if decision >= self.until:
+            at = np.random.default_rng([self.seed, _NOISE, decision]).random()
+            self.drawn, steps = decision, 1 + int(np.searchsorted(self.shares[:-1], at, side="right"))
+            self.until = decision + steps * self.num_envs
+        return self.drawn
+
+
 class Trainer:
     """Steps the environments, fills the replay and updates `agent`."""
 
@@ -74,6 +95,7 @@ class Trainer:
         seed = agent.config.seed
         self.warmup_rng = np.random.default_rng([seed, _WARMUP])
         self.replay_rng = np.random.default_rng([seed, _REPLAY])
+        self.held_noise = HeldNoise(seed, agent.config.policy.noise_repeat, agent.config.num_envs)
         self._envs, self._data = envs, data
         self._replay: Replay | None = None
         self.observation: NDArray | None = None  # to act on next; None before training starts
@@ -186,6 +208,7 @@ class Trainer:
             "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
             "ended": self.ended,
             "dropped_steps": self.dropped_steps,
+            "held_noise": [self.held_noise.drawn, self.held_noise.until],
         }
 
     def restore(self, saved: Checkpoint) -> bool:
@@ -201,6 +224,7 @@ class Trainer:
         self._replay = saved.replay
         self.ended = [Episode(*episode) for episode in snapshot["ended"]]
         self.dropped_steps, lengths = snapshot["dropped_steps"], snapshot["lengths"]
+        self.held_noise.drawn, self.held_noise.until = snapshot.get("held_noise", (0, 0))
         # Of an episode longer than the replay not all actions are left.
         known = max(lengths) <= self.replay.added - self.replay.oldest
         actions = self.replay.recent_actions(lengths if known else [0] * len(lengths))
@@ -257,6 +281,7 @@ class Trainer:
             return []
         assert observation is not None
         before = self.warmup_rng.bit_generator.state, agent.statistics
+        held = self.held_noise.drawn, self.held_noise.until
         try:
             # Observations enter the statistics before they are acted on, as in the authors' code.
             agent.statistics = agent.statistics.with_observation(observation)
@@ -264,6 +289,7 @@ class Trainer:
             step = self.envs.step(action)
         except BadStep:
             self.warmup_rng.bit_generator.state, agent.statistics = before
+            self.held_noise.drawn, self.held_noise.until = held
             raise
         self._record(observation, action, step)
         self.observation = step.observation
@@ -287,7 +313,7 @@ class Trainer:
         if self.warming_up and self.config.data.source is None:
             shape = (len(observation), self.agent.task.action_size)
             return self.warmup_rng.uniform(-1, 1, shape).astype(np.float32)
-        return self.agent.act(observation, noise=1.0)
+        return self.agent.act(observation, noise=1.0, draw=self.held_noise.draw(self.agent.decisions))
 
     def _record(self, observation: NDArray, action: NDArray, step: Step) -> None:
         agent, discount = self.agent, self.config.discount
