@@ -17,8 +17,6 @@ from simbav2.learner import Learner
 from simbav2.training import run
 from simbav2.training.make_dataset import experience
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 
 class Paid(Chain):
     """Every step pays 10; episodes of 20 steps."""
