@@ -9,8 +9,6 @@ from toys import TINY, Chain
 from simbav2 import Callback, SimbaV2
 from simbav2.training import run
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 
 class Diary(Callback):
     """Writes down what it is told, with the step; stops at a number of steps if asked to."""

@@ -16,8 +16,6 @@ from simbav2.checkpoint.files import JSON_LIMIT, Spec
 from simbav2.errors import printable
 from simbav2.training import run
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 
 def test_mutations_by_chance_and_by_intent(tmp_path):
     figures = mutations.campaign(tmp_path, 60, seed=0)

@@ -15,8 +15,6 @@ from simbav2.networks import probe
 from simbav2.networks.sphere import UnitColumns
 from simbav2.training import run
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 
 @pytest.mark.numerics
 def test_norms_are_weighted_by_the_share_of_parameters():

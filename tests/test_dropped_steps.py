@@ -21,8 +21,6 @@ from simbav2.normalization import RunningStatistics
 from simbav2.training import make_dataset, run
 from simbav2.training.evaluate import evaluate
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 SETTINGS = {
     **TINY,
     "env_steps": 400,

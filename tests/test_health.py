@@ -10,8 +10,6 @@ from simbav2.training import run
 from simbav2.training.evaluate import EvaluationEpisode
 from simbav2.training.health import CHECKS, HISTORY, HealthMonitor, diagnose, evaluation_metrics
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 HEALTHY = {
     "clipped_mass": 0.001,
     "entropy_deficit": 0.1,

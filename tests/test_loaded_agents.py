@@ -4,17 +4,18 @@ import json
 import shutil
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
 from mutations import digest, env, honest_run, resign
+from short_runs import load_trainer
 from toys import TINY, Chain
 
-from simbav2 import CheckpointError, InputError, SimbaV2
+from simbav2 import CheckpointError, InputError, SimbaV2, actor_critic
 from simbav2.checkpoint import rotation
+from simbav2.learner import Learner
 from simbav2.training import run
 from simbav2.training.make_dataset import experience
-
-pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
 class Paid(Chain):
@@ -103,6 +104,28 @@ def test_a_checkpoint_in_the_place_of_another_is_refused(tmp_path):
     path.rename(path.with_name("000000000400"))
     with pytest.raises(CheckpointError, match="its steps are 500, the folder is of 400"):
         rotation.load_run(folder)
+
+
+def test_resuming_builds_one_learner_and_draws_no_weights(tmp_path, monkeypatch):
+    folder, made = honest_run(tmp_path / "run"), []
+
+    class Counted(Learner):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self.init)
+            self.init = self.shapes_only
+
+        def shapes_only(self, key):
+            assert isinstance(key, jax.core.Tracer)
+            return made[-1](key)
+
+    monkeypatch.setattr(actor_critic, "Learner", Counted)
+    actor_critic._programs.cache_clear()
+    try:
+        trainer, _ = load_trainer(folder, env)
+        assert (len(made), trainer.agent.env_steps) == (1, 500)
+    finally:
+        actor_critic._programs.cache_clear()
 
 
 class Wide(Chain):

@@ -14,8 +14,6 @@ from simbav2 import InputError, SimbaV2
 from simbav2.training import run
 from simbav2.training.evaluate import evaluate
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
-
 
 def test_the_run_folder_is_complete(finished):
     summary = json.loads((finished / "summary.json").read_text())

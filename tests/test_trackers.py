@@ -16,7 +16,6 @@ from simbav2.errors import InputError
 from simbav2.training import run, trackers
 
 Curves = dict[str, dict[int, float]]
-pytestmark = pytest.mark.usefixtures("empty_reports")
 
 
 class Crash(Callback):

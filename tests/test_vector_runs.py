@@ -11,7 +11,6 @@ from toys import TINY, Chain
 from simbav2 import Agent, InputError
 from simbav2.training import run
 
-pytestmark = pytest.mark.usefixtures("empty_reports")
 SAME_STEP = gym.vector.AutoresetMode.SAME_STEP
 
 
