@@ -19,7 +19,7 @@ def add(command: AddCommand) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from simbav2.experiments.report.model_card import write_card
+    from simbav2.experiments.model_card import write_card
     from simbav2.interop import hub
 
     address = hub.push(hub.connect(), options.folder, options.repo, options.private, write_card)
