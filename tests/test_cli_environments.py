@@ -92,7 +92,7 @@ def test_sources_and_names_that_are_none_are_refused(capsys, folder, monkeypatch
     assert "expected a folder, a zip file" in refused(capsys, "assets", "humanoid-bench", "--from", "/nowhere")
     assert "humanoid-bench" in refused(capsys, "assets", "humanoid")
     monkeypatch.setenv(assets.VARIABLE, str(folder.parent / "elsewhere"))
-    assert "mend or unset it" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
+    assert "correct or unset it" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
     (folder.parent / "elsewhere").symlink_to(folder)
     assert f"{assets.VARIABLE} names another" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
 
