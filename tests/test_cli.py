@@ -189,7 +189,7 @@ def test_files_are_installed_kept_and_replaced_when_damaged(capsys, folder, monk
 def test_bad_sources_of_files_are_refused(capsys, folder, monkeypatch):
     assert "expected a folder, a zip file" in refused(capsys, "assets", "humanoid-bench", "--from", "/nowhere")
     monkeypatch.setenv(assets.VARIABLE, str(folder.parent / "elsewhere"))
-    assert "mend or unset it" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
+    assert "correct or unset it" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
     (folder.parent / "elsewhere").symlink_to(folder)
     assert f"{assets.VARIABLE} names another" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
 

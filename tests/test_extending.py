@@ -17,25 +17,22 @@ from simbav2 import cli, config
 from simbav2.cli import sweep
 from simbav2.config import tree
 from simbav2.envs import tasks
-from simbav2.envs.tasks import Task
-from simbav2.experiments.report import report, scores  # before a test adds a suite
-from simbav2.experiments.sweep.local import Outcome
+from simbav2.envs.tasks import Suite, Task
+from simbav2.experiments.report import report
+from simbav2.experiments.sweep.retry import Outcome
 from simbav2.networks import architectures
 
 
 @pytest.fixture
 def suite(monkeypatch):
-    """`toy`: a row in envs/tasks.py, and a module `simbav2.envs.toy` with `build`."""
+    """`toy`: a suite row, a task row, and a module with `build`."""
     row = Task("toy/chain", "toy", 2, 1, 1, 5, True, "return", random_score=0.0, reference_score=1.0)
-    module = ModuleType("simbav2.envs.toy")
+    module = ModuleType("toy_suite")
     module.build = lambda task, render_mode: TimeLimit(Chain(length=2), task.episode_length)
-    monkeypatch.setitem(sys.modules, "simbav2.envs.toy", module)
-    monkeypatch.setattr(tasks, "FAMILIES", (*tasks.FAMILIES, "toy"))
-    monkeypatch.setattr(tasks, "_TASKS", (*tasks._TASKS, row))
-    monkeypatch.setitem(tasks._BY_ID, row.id, row)
-    scores.known_tasks.cache_clear()
-    yield row
-    scores.known_tasks.cache_clear()
+    monkeypatch.setitem(sys.modules, "toy_suite", module)
+    monkeypatch.setitem(tasks.SUITES, "toy", Suite("Toy", "return", "return", "toy_suite", 1e-5, True))
+    monkeypatch.setitem(tasks.TASKS, row.id, row)
+    return row
 
 
 def test_a_suite_is_a_row_and_a_module(suite, tmp_path, capsys):
@@ -104,13 +101,13 @@ def test_an_architecture_is_a_dataclass_and_a_module(architecture, tmp_path):
 
 
 def test_a_backend_is_a_function_in_a_table(tmp_path, monkeypatch, capsys):
-    def inline(runs, out, board, options):
+    def inline(runs, out, table, options):
         """Every run in this process, one after the other."""
         outcomes = {}
         for run in runs:
-            status = cli.main(run.words(out))
+            status = cli.main(run.argv(out))
             outcomes[run.name] = Outcome("failed", "see above") if status else Outcome("finished")
-            board.refresh()
+            table.refresh()
         return outcomes
 
     monkeypatch.setitem(sweep.BACKENDS, "inline", inline)

@@ -16,7 +16,7 @@ from short_runs import rows
 from simbav2 import SimbaV2
 from simbav2.config import presets
 from simbav2.errors import CheckpointError, Failure, InputError
-from simbav2.experiments.report.model_card import write_card
+from simbav2.experiments.model_card import write_card
 from simbav2.experiments.report.report import write_report
 from simbav2.experiments.report.runs import read_run
 from simbav2.interop import hub

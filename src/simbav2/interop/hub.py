@@ -50,7 +50,7 @@ def connect() -> Any:
 def push(hub: Any, folder: Path, repo: str, private: bool = False, write_card: WriteCard | None = None) -> str:
     """Upload the run or saved agent in `folder` to the repository `repo`; returns the address of the commit.
 
-    `write_card` makes its model card: `simbav2.experiments.report.model_card.write_card`.
+    `write_card` makes its model card: `simbav2.experiments.model_card.write_card`.
     """
     package = importlib.import_module("huggingface_hub")
     with tempfile.TemporaryDirectory() as made:
