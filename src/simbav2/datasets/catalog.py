@@ -64,6 +64,8 @@ def find(name: str) -> Dataset:
     return D4RL[name]
 
 
-def normalized(name: str | None, task: Task, score: float) -> float | None:
-    """D4RL's score for its own data sets, the benchmark's for everything else."""
-    return D4RL[name].robot.score(score) if name in D4RL else task.normalized(score)
+def normalized(name: str | None, task: Task | None, score: float) -> float | None:
+    """D4RL's score for its own data sets, the benchmark's for everything else; None where neither has one."""
+    if name in D4RL:
+        return D4RL[name].robot.score(score)
+    return None if task is None else task.normalized(score)

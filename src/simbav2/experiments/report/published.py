@@ -10,10 +10,15 @@ exchanged; `docs/published-numbers.md` lists everything that does not add up.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+
+from simbav2.experiments.report.scores import normalized_score
 
 FOLDER = Path(__file__).parent / "published"
 Z = 1.96  # half-widths of the paper's intervals are so many standard errors
@@ -55,6 +60,17 @@ def published_score(task_id: str) -> Published | None:
     return task_scores("utd", variant="2").get(task_id)
 
 
+def published_mean(ids: Iterable[str]) -> float:
+    """SimbaV2's normalised mean on these tasks, from the paper's values task by task."""
+    return normalized_mean(task_scores("utd", variant="2"), ids)
+
+
+def normalized_mean(values: Mapping[str, Published], ids: Iterable[str]) -> float:
+    """NaN where one of the tasks has no value."""
+    scores = [normalized_score(task, values[task].mean) if task in values else None for task in ids]
+    return float(np.mean([math.nan if score is None else score for score in scores]))
+
+
 @cache
 def task_scores(table: str, method: str = "SimbaV2", variant: str = "") -> dict[str, Published]:
     """By task id: returns, or success rates between 0 and 1 where success is the metric."""
@@ -94,7 +110,7 @@ def seeds() -> dict[tuple[str, str], int]:
 
 
 @cache
-def methods(table: str) -> tuple[str, ...]:
+def method_names(table: str) -> tuple[str, ...]:
     """The methods with values for single tasks, in the order of the paper."""
     return tuple(dict.fromkeys(row["method"] for row in _rows("tasks.csv") if row["table"] == table))
 

@@ -1,13 +1,13 @@
 """What a run will take: updates, time on one core, disk, memory. Rough, at once, and without making anything.
 
-Work is counted from the config (`analysis.compute`). The times of updates and simulator steps were measured once,
-on one core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
+Work is counted from the config (`compute`). The times of updates and simulator steps were measured once, on one
+core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
 Runs that are finished tell how fast this machine is: `pace`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,10 +16,10 @@ from statistics import median
 from typing import NamedTuple
 
 from simbav2.checkpoint.files import read_json
-from simbav2.config import Config, to_json
+from simbav2.config import Config
 from simbav2.envs.tasks import Task
 from simbav2.errors import CheckpointError
-from simbav2.experiments.report.compute import parameters, planned_updates, training_compute
+from simbav2.experiments.compute import Compute, count_compute
 from simbav2.experiments.sweep.plan import Run
 from simbav2.experiments.sweep.status import finished
 
@@ -71,17 +71,16 @@ def estimate(run: Run) -> Estimate:
     config = run.config.resolve(task)
     work = _on_data(run, config) if run.learns_from_data else _online(run, config)
     schedule, repeat = config.schedule, config.action_repeat or 1
-    settings = to_json(config)
-    compute = training_compute(settings, task.observation_size, task.action_size, work.updates)
+    compute = count_compute(config, task.observation_size, task.action_size)
     steps = work.env_steps + work.looks * schedule.evaluation_episodes * task.episode_length
     seconds = (
         START
         + work.updates * UPDATE
-        + compute.training / 1e9 * UPDATE_GFLOP
+        + work.updates * compute.update / 1e9 * UPDATE_GFLOP
         + steps / repeat * DECISION
         + steps * STEPS.get(task.suite, STEPS["mujoco"])
     )
-    learner = _learner(settings, task)
+    learner = _learner(compute)
     replay = work.transitions * _transition(task)
     return Estimate(
         work.updates,
@@ -95,7 +94,7 @@ def estimate(run: Run) -> Estimate:
 def _online(run: Run, config: Config) -> Work:
     until = run.until or config.env_steps
     decisions = until // (config.action_repeat or 1)
-    updates = round(planned_updates({**to_json(config), "env_steps": until}))
+    updates = max(0, round((decisions - config.warmup_decisions) * (config.updates_per_decision or 1)))
     return Work(updates, until, min(config.replay.capacity, decisions), _looks(config, until))
 
 
@@ -111,12 +110,9 @@ def _looks(config: Config, until: int) -> int:
     return 2 + until // config.schedule.evaluate_every  # one at the start, one at the end
 
 
-def _learner(settings: Mapping, task: Task) -> int:
+def _learner(compute: Compute) -> int:
     """Bytes of networks and optimisers."""
-    outputs = [settings["value"].get("atoms", 1)]
-    actor = parameters(settings["actor"], task.observation_size, [task.action_size] * 2)
-    critic = parameters(settings["critic"], task.observation_size + task.action_size, outputs)
-    return NUMBER * (ACTOR_COPIES * actor + CRITIC_COPIES * critic)
+    return NUMBER * (ACTOR_COPIES * compute.actor_weights + CRITIC_COPIES * compute.critic_weights)
 
 
 def _transition(task: Task) -> int:

@@ -11,10 +11,10 @@ from synthetic import write_run
 
 from simbav2.envs.tasks import find, tasks
 from simbav2.experiments.report import tables
+from simbav2.experiments.report.methods import methods
 from simbav2.experiments.report.paper_tables import all_tables
 from simbav2.experiments.report.published import aggregates, task_scores
 from simbav2.experiments.report.runs import read_runs
-from simbav2.experiments.report.scores import methods
 from simbav2.experiments.report.tables import BEST, GOOD, Cell, Row, Table, change_mark
 
 HOSTILE = "=<script>$\\x{}|_~%"

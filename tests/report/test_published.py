@@ -12,16 +12,17 @@ import pytest
 from simbav2.envs.tasks import SUITES
 from simbav2.experiments.report import statistics
 from simbav2.experiments.report.curve_files import read_curves
-from simbav2.experiments.report.paper_tables.suites import normalized_mean, suite_tasks
 from simbav2.experiments.report.published import (
     ABLATIONS,
     aggregates,
-    methods,
+    method_names,
+    normalized_mean,
     notes,
     offline_scores,
     published_score,
     task_scores,
 )
+from simbav2.experiments.report.scores import suite_tasks
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -52,7 +53,7 @@ def test_values_task_by_task_give_the_means_of_table_1(utd, means):
 
 def disagreements():
     """Printed means of a suite that differ from the mean of their task rows by more than 0.003."""
-    tables = [("full", name, "") for name in methods("full")]
+    tables = [("full", name, "") for name in method_names("full")]
     tables += [("utd", "SimbaV2", utd) for utd in "1248"] + [
         ("ablation_full", "SimbaV2", letter) for letter in ("", *ABLATIONS)
     ]
@@ -105,7 +106,7 @@ def test_the_data_are_the_papers():
             numbers = tuple(float(row[name]) / unit for name in ("mean", "ci_low", "ci_high"))
             expected[row["suite"], row["task"].removesuffix("-v0").lower(), row["method"]] = numbers
     found = {}
-    for name in methods("full"):
+    for name in method_names("full"):
         for suite in SUITES:
             for task in suite_tasks(suite):
                 if task in task_scores("full", name):

@@ -1,0 +1,156 @@
+"""Tables with one row per task: the full table of each suite, and SimbaV2 by updates per decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simbav2.experiments.report import statistics
+from simbav2.experiments.report.methods import scaling_families
+from simbav2.experiments.report.published import (
+    UTD,
+    Published,
+    aggregates,
+    method_names,
+    normalized_mean,
+    task_scores,
+)
+from simbav2.experiments.report.scores import TITLES, Method, in_order, known_tasks, metric, suite_tasks
+from simbav2.experiments.report.tables import Cell, Row, Table, interval, interval_cell, number
+
+UNITS = {
+    "mujoco": "TD3-normalised",
+    "dmc-easy": "return / 1000",
+    "dmc-hard": "return / 1000",
+    "myosuite": "success rate",
+    "hbench": "success-normalised",
+}
+PARTIAL = "of the tasks that were run; not comparable with a whole suite, and not highlighted"
+AGGREGATES = {"IQM": statistics.iqm, "Median": statistics.median, "Mean": statistics.mean}
+
+
+def suite_table(suite: str, methods: Sequence[Method]) -> Table | None:
+    """The full table of a suite: every task, every published method, ours last."""
+    ids = suite_tasks(suite)
+    columns = {name: task_scores("full", name) for name in method_names("full")}
+    columns = {name: values for name, values in columns.items() if any(task in values for task in ids)}
+    return _task_table(
+        name=f"full-{suite}",
+        title=f"{TITLES[suite]}, task by task",
+        caption=f"Final {'success rate in percent' if suite == 'myosuite' else 'return'} after training, with its"
+        " 95 % interval (published: the paper's; ours: the bootstrap over runs). Aggregates are of normalised"
+        f" scores ({UNITS[suite]}); the published ones as printed.",
+        ids=ids,
+        published=columns,
+        printed={name: _printed(name, suite) for name in columns},
+        ours={method.label: method for method in methods if method.covered(ids)},
+    )
+
+
+def utd_table(methods: Sequence[Method]) -> Table | None:
+    """SimbaV2 by updates per decision, where we have a method at two rates or more."""
+    ours = {
+        f"{label}, {utd:g} per decision": method
+        for label, family in scaling_families(methods, "updates_per_decision").items()
+        for utd, method in family.items()
+        if method.covered(suite_tasks("all"))
+    }
+    return _task_table(
+        name="utd",
+        title="Scaling of updates",
+        caption="Final return or success by updates per decision, with its 95 % interval; first the paper's.",
+        ids=in_order(task for method in ours.values() for task in method.covered(suite_tasks("all"))),
+        published={f"published, {utd} per decision": task_scores("utd", variant=utd) for utd in UTD},
+        printed={},
+        ours=ours,
+    )
+
+
+def other_table(methods: Sequence[Method]) -> Table | None:
+    """Tasks outside the benchmark: nothing published, no normalised score."""
+    covered = in_order(task for method in methods for task in method.covered(method.trials))
+    ids = [task for task in covered if task not in known_tasks() and not task.startswith("d4rl/")]
+    return _task_table(
+        name="other",
+        title="Other environments",
+        caption="Final return with its 95 % interval by the bootstrap over runs.",
+        ids=ids,
+        published={},
+        printed={},
+        ours={method.label: method for method in methods if method.covered(ids)},
+    )
+
+
+def _printed(method: str, suite: str) -> dict[str, Published]:
+    found = {name: aggregates("full", statistic=name.lower()).get(method, {}).get(suite) for name in AGGREGATES}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _task_table(
+    name: str,
+    title: str,
+    caption: str,
+    ids: Sequence[str],
+    published: Mapping[str, Mapping[str, Published]],
+    printed: Mapping[str, Mapping[str, Published]],
+    ours: Mapping[str, Method],
+) -> Table | None:
+    """One column for each of `published` and `ours`; None where there is none of ours."""
+    if not ours:
+        return None
+    rows = []
+    for task in ids:
+        cells = [_task_cell(task, values.get(task)) for values in published.values()]
+        rows.append(Row(task, (*cells, *(_trials_cell(task, method) for method in ours.values()))))
+    for label in AGGREGATES if all(task in known_tasks() for task in ids) else ():
+        cells = [_printed_cell(label, method, values, ids, printed) for method, values in published.items()]
+        cells += [_aggregate_cell(label, method, ids) for method in ours.values()]
+        rows.append(Row(label, tuple(cells), "Normalised"))
+    first, columns = len(published), (*published, *ours)
+    return Table(name, title, caption, ("task", *columns), tuple(rows), frozenset(range(first, len(columns))))
+
+
+def _aggregate_cell(label: str, method: Method, ids: Sequence[str]) -> Cell:
+    own, statistic = method.covered(ids), AGGREGATES[label]
+    values = method.scores(own, holes=True).values
+    cell = interval_cell(float(statistic(values)), *statistics.bootstrap_interval(values, statistic))
+    if len(own) == len(ids):
+        return cell
+    return cell._replace(text=f"{cell.text} ({len(own)} of {len(ids)})", note=f"{label} {PARTIAL}.")
+
+
+def _printed_cell(
+    label: str,
+    method: str,
+    values: Mapping[str, Published],
+    ids: Sequence[str],
+    printed: Mapping[str, Mapping[str, Published]],
+) -> Cell:
+    """As printed; where the rows are not a suite of the paper's, the mean of the rows, the rest unknown."""
+    value = printed.get(method, {}).get(label)
+    if value is not None:
+        return interval_cell(value.mean, value.low, value.high, note=value.note)
+    mean = normalized_mean(values, ids) if label == "Mean" and not printed else math.nan
+    return Cell(number(mean), mean)
+
+
+def _task_cell(task: str, value: Published | None) -> Cell:
+    return Cell() if value is None else scored_cell(task, value.mean, value.low, value.high, value.note)
+
+
+def _trials_cell(task: str, method: Method) -> Cell:
+    finals = method.finals(task)
+    if not finals:
+        return Cell()
+    values = np.array([[trial.final] for trial in finals], float)
+    return scored_cell(task, float(values.mean()), *statistics.bootstrap_interval(values, statistics.mean))
+
+
+def scored_cell(task: str, value: float, low: float, high: float, note: str = "") -> Cell:
+    """A return, or a success rate in percent."""
+    success = metric(task) == "success"
+    digits = 1 if success or abs(value) < 100 else 0
+    unit = 100 if success else 1
+    return Cell(interval(value * unit, low * unit, high * unit, digits), value, low, high, note=note)
