@@ -95,7 +95,7 @@ def test_only_networks_know_the_neural_library():
             assert not {module.split(".")[0] for module in imports(file, lazy=True)} & NEURAL, file
 
 
-def test_analysis_never_imports_the_learning_side():
+def test_the_report_never_imports_the_learning_side():
     for file in (ROOT / "experiments" / "report").rglob("*.py"):
         ours = {layer(module) for module in imports(file, lazy=True) if module.startswith("simbav2.")}
         assert ours <= {"experiments", "envs", "errors", "config", "checkpoint", "datasets"}, file
@@ -114,7 +114,7 @@ HOMES = {
     "losses.py": {"MaximizeReturn", "ReturnPlusBC", "BehaviorCloning"},
     "learner.py": {"SoftTarget", "HardTarget", "LinearDecay", "Constant"},
 }
-# `analysis`, `bench` and `interop/release` are about methods: they name those they compare or read. A command is
+# `report`, `benchmark` and `interop/release` are about methods: they name those they compare or read. A command is
 # called like its preset.
 ABOUT_METHODS = {
     "config/__init__.py",

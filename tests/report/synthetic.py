@@ -65,10 +65,9 @@ def write_run(
                 for part in ("critic/encoder", "critic/predictor", "actor/encoder", "actor/predictor"):
                     row |= {f"{part}/{name}": float(random.uniform(0.9, 1.1)) for name in DIAGNOSTICS}
             file.write(json.dumps(row) + "\n")
-    speed = {"seconds": config.updates / 80.0, "updates_per_second": 80.5, "seconds_per_action": 0.0004}
-    (folder / "summary.json").write_text(
-        json.dumps({"env_steps": config.env_steps, "updates": config.updates, **speed})
-    )
+    summary = {"env_steps": config.env_steps, "updates": config.updates, "seconds": config.updates / 80.0}
+    summary |= {"updates_per_second": 80.5, "seconds_per_action": 0.0004}
+    (folder / "summary.json").write_text(json.dumps(summary))
 
 
 def write_small_run(

@@ -83,22 +83,10 @@ def test_a_run_that_lacks_a_new_setting_is_averaged_with_one_that_has_its_defaul
 
 
 def test_a_method_is_named_by_its_preset_and_what_was_given(make_run):
-    given = {"critic.width": 64, "tau": 0.01, "seed": 3}
-    runs = [
-        read_run(make_run({1: [1.0]}, name="plain")),
-        read_run(make_run({1: [1.0]}, name="given", critic={"width": 64}, settings=given, seed=3)),
-    ]
-    assert [method.label for method in methods(runs)] == ["quick", "quick, critic.width 64, tau 0.01"]
-
-
-def test_what_all_methods_share_is_told_once(make_run):
-    runs = [
-        read_run(make_run({1: [1.0]}, name=preset, preset=preset, settings={"tau": 0.01, **more}))
-        for preset, more in (("quick", {}), ("paper", {"critic.width": 64}))
-    ]
-    found = methods(runs)
-    assert [method.label for method in found] == ["paper, critic.width 64", "quick"]
-    assert common_settings(found) == {"tau": 0.01}
+    given = {"quick": {"tau": 0.01, "seed": 3}, "paper": {"tau": 0.01, "critic.width": 64}}
+    runs = [read_run(make_run({1: [1.0]}, name=name, preset=name, settings=given[name])) for name in given]
+    assert [method.label for method in methods(runs)] == ["paper, critic.width 64", "quick"]
+    assert common_settings(methods(runs)) == {"tau": 0.01}  # what all share is told once
     assert [method.label for method in methods(runs[:1])] == ["quick, tau 0.01"]
 
 
