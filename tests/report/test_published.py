@@ -20,6 +20,7 @@ from simbav2.experiments.report.published import (
     notes,
     offline_scores,
     published_score,
+    successors,
     task_scores,
 )
 from simbav2.experiments.report.scores import suite_tasks
@@ -76,6 +77,16 @@ def test_every_doubt_is_documented():
             assert f"| {where} | {value} | {note} |" in DOCUMENT, where
     assert all("runs and tasks exchanged" in note for where, _, note in notes() if where.endswith("median"))
     assert re.search(r"\| 2 updates per decision, printed \| 1\.617 .* 0\.892 \|", DOCUMENT)
+
+
+def test_every_successor_has_a_task_and_a_protocol():
+    found = [(task, each) for task in suite_tasks("all") for each in successors(task, 1_000_000)]
+    assert {each.method for _, each in found} == {"FlashSAC", "XQC", "DR.Q", "FoG", "MR.Q", "TD-MPC2", "PPO"}
+    # The closed form of SimbaV2's rule, which XQC follows, with FlashSAC's own discounts beside it.
+    for task, discounts in (("mujoco/Ant-v4", (0.99, 0.995)), ("myosuite/myo-reach", (0.95, 0.95))):
+        known = {each.method: each.protocol.discount for each in successors(task, 1_000_000)}
+        assert (known["FlashSAC"], known["XQC"]) == discounts
+    assert successors("dmc/dog-run", 12_345) == successors("Pendulum-v1", 1_000_000) == ()
 
 
 def test_offline_averages_add_up_or_say_so():

@@ -70,7 +70,7 @@ def test_all_files_are_written(report):
     figures = ("curve-dmc-walker-walk", "curve-Odd-Env_v1", "profile", "summary")
     tables = ("summary", "online", "full-dmc-easy")
     assert names == {
-        *("index.html", "report.md", "results.csv"),
+        *("index.html", "report.md", "results.csv", "curves.csv"),
         *(f"figures/{name}.{kind}" for name in figures for kind in ("png", "svg")),
         *(f"tables/{name}.{kind}" for name in tables for kind in ("md", "tex", "csv")),
     }
@@ -252,6 +252,11 @@ def test_curves_of_others_stand_beside_ours(make_run, tmp_path):
     assert [series["y"] for series in panel["series"]] == [[900.0], [800.0]]
     assert "| quick | simba | 1 | 1.000 |" in read(page.parent / "report.md")
     assert "dmc/walker-walk,simba,simba,0,20000,800.0,,," in read(page.parent / "results.csv")
+    # What is written is read again, also without a run.
+    written = page.parent / "curves.csv"
+    again, _, _ = report_of([written], tmp_path / "again")
+    assert Page(again).data["methods"] == ["quick", "simba"]
+    assert read(again.parent / "curves.csv") == read(written)
 
 
 def test_watching_ends_with_the_last_run(make_run, tmp_path):

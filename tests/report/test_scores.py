@@ -150,6 +150,8 @@ CURVES = """,exp_name,env_name,seed,metric,env_step,value
 4,simba,myo-reach,1,avg_return,50000.0,-9.0
 5,simba,myo-reach,1,avg_success,50000.0,0.7
 6,odd,cartpole-balance_sparse,0,avg_return,5.0,3.0
+7,odd,dmc-walker-run,0,episode_return,5.0,4.0
+8,odd,mujoco/Ant-v4,0,return,5.0,5.0
 """
 
 
@@ -160,7 +162,7 @@ def test_the_authors_files_are_read_by_our_task_ids(tmp_path):
     np.testing.assert_array_equal(simba.trials["dmc/dog-trot"][0].curve.mean, [10.0, 64.5])
     assert simba.trials["myosuite/myo-reach"][0].final == 0.7  # success, not return
     assert (simba.trials["hbench/h1-walk"][0].seed, odd.label) == (2, "odd")
-    assert list(odd.trials) == ["dmc/cartpole-balance-sparse"]
+    assert list(odd.trials) == ["mujoco/Ant-v4", "dmc/cartpole-balance-sparse", "dmc/walker-run"]
 
 
 @pytest.mark.parametrize(

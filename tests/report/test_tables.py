@@ -143,3 +143,31 @@ def test_names_are_escaped_and_highlights_shown_in_every_format():
     assert (rows[1]["low"], rows[1]["ours"]) == ("", "0")
     assert tables.interval(0.5, math.nan, math.nan) == "0.500"
     assert tables.plus_minus(1234.5, 2.0, 1) == "1,234.5 ± 2.0"
+
+
+def test_methods_published_since_stand_beside_runs_of_the_same_budget(tmp_path):
+    small, short, half = {"evaluations": 2, "lines": 5}, {"env_steps": 30_000}, {"env_steps": 500_000}
+    for seed in range(2):
+        write_run(tmp_path / f"million-{seed}", find("dmc/dog-run"), seed, **small)
+    write_run(tmp_path / "short", find("dmc/dog-walk"), 0, given=short, **small)
+    write_run(tmp_path / "half", find("myosuite/myo-reach"), 0, given=half, **small)
+    table = made(tmp_path)["successors"]
+    dog, reach = "dmc/dog-run, 1,000,000 simulator steps", "myosuite/myo-reach, 500,000 simulator steps"
+    assert table.groups == (dog, reach)
+    ours = cells(table, "paper", dog)
+    assert [ours[name].text for name in ("seeds", "action repeat", "updates per simulator step")] == [
+        "2",
+        "2",
+        "1",
+    ]
+    flash = cells(table, "FlashSAC", dog)
+    assert (flash["batch size"].text, flash["seeds"].text) == ("512", "5")
+    assert flash["protocol differs in"].text == (
+        "action repeat 1 (ours 2); batch size 512 (ours 256); evaluation episodes 50 (ours 10)"
+    )
+    assert cells(table, "XQC", dog)["protocol differs in"].text == "nothing"
+    unknown = cells(table, "MR.Q", dog)
+    assert unknown["discount"].text == "not stated"
+    assert unknown["protocol differs in"].text.startswith("not stated: action repeat, discount")
+    assert 0 < cells(table, "FlashSAC", reach)["return or success"].value <= 1  # success, not the return
+    assert not [row for row in table.rows if "mean" in row.label.lower()]  # nothing is averaged over tasks

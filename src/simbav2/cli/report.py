@@ -13,7 +13,14 @@ from simbav2.errors import InputError
 
 def add(command: AddCommand) -> None:
     parser = command("report", _run, "write tables, curves and one HTML page about runs")
-    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="runs, or folders that hold runs")
+    parser.add_argument(
+        "folders",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="runs, folders that hold runs, or CSV files of curves as for --curves; published methods on the same "
+        "task at the same budget are shown beside them",
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("report"), metavar="DIR", help="where to (default: report)"
     )
@@ -23,7 +30,8 @@ def add(command: AddCommand) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="add curves of other methods: a CSV file with exp_name,env_name,seed,metric,env_step,value",
+        help="add curves of other methods: a CSV file with exp_name,env_name,seed,metric,env_step,value, as the "
+        "report writes them to curves.csv",
     )
     parser.add_argument(
         "--watch",
@@ -31,7 +39,7 @@ def add(command: AddCommand) -> None:
         nargs="?",
         const=30,
         metavar="SECONDS",
-        help="make it anew while runs go on, looking every SECONDS (default: 30); the page reloads itself",
+        help="update it while runs are unfinished, checking every SECONDS (default: 30); the page reloads itself",
     )
 
 

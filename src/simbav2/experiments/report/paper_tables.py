@@ -48,6 +48,7 @@ def all_tables(methods: Sequence[Method]) -> tuple[Table, ...]:
         task_tables.utd_table(methods),
         *(task_tables.suite_table(suite, methods) for suite in SUITES),
         task_tables.other_table(methods),
+        task_tables.successors_table(methods),
     )
     return tuple(table for table in made if table is not None)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from simbav2.errors import InputError
 from simbav2.experiments.report import tables
-from simbav2.experiments.report.curve_files import read_curves
+from simbav2.experiments.report.curve_files import read_curves, write_curves
 from simbav2.experiments.report.curves import draw_learning_curves
 from simbav2.experiments.report.figures import draw_all
 from simbav2.experiments.report.methods import common_settings, methods
@@ -49,7 +49,9 @@ def write_report(
     curves: Iterable[Method] = (),
     refresh_seconds: int | None = None,
 ) -> Path:
-    """Write `index.html`, `report.md`, `results.csv`, `tables/` and `figures/` into `out`; return the page.
+    """Write `index.html`, `report.md`, `results.csv`, `curves.csv`, `tables/` and `figures/` into `out`.
+
+    Returns the page.
 
     `problems` are lines about runs that could not be read; they are shown first. `curves` are methods that were
     trained elsewhere.
@@ -82,6 +84,7 @@ def write_report(
     )
     (folder / "report.md").write_text(_markdown(content, made, found), encoding="utf-8")
     _write_results(found, folder / "results.csv")
+    write_curves(found, folder / "curves.csv")
     # Last, and all at once: where the page is, the whole report is.
     temporary = folder / ".index.html.tmp"
     temporary.write_text(html(content), encoding="utf-8")
@@ -95,12 +98,22 @@ def report(
     curves: Sequence[str | os.PathLike[str]] = (),
     refresh_seconds: int | None = None,
 ) -> tuple[Path, tuple[str, ...], bool]:
-    """A report of the run folders under `paths`: the page, what could not be read, whether a run is unfinished."""
-    runs, problems = read_runs(paths)
+    """A report of the run folders under `paths`: the page, what could not be read, whether a run is unfinished.
+
+    Files among `paths` are read as `curves` are: methods that were trained elsewhere, as long CSVs.
+    """
+    folders, files = _split(paths)
+    runs, problems = read_runs(folders) if folders else ((), ())
     unfinished = any(run.status == "unfinished" for run in runs)
-    trained_elsewhere = [method for file in curves for method in read_curves(file)]
+    trained_elsewhere = [method for file in (*files, *map(Path, curves)) for method in read_curves(file)]
     page = write_report(runs, out, problems, trained_elsewhere, refresh_seconds if unfinished else None)
     return page, problems, unfinished
+
+
+def _split(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[Path]]:
+    """Folders, and files of curves."""
+    files = [path for path in map(Path, paths) if path.is_file()]
+    return [path for path in map(Path, paths) if path not in files], files
 
 
 def watch(
@@ -124,7 +137,7 @@ def watch(
 
 def _state(paths: Sequence[str | os.PathLike[str]]) -> list[tuple[str, int, int]]:
     """Every file at the top of a run folder, with its time and size."""
-    files = [file for folder in find_runs(paths) for file in sorted(folder.iterdir()) if file.is_file()]
+    files = [file for folder in find_runs(_split(paths)[0]) for file in sorted(folder.iterdir()) if file.is_file()]
     stats = [(file, file.stat()) for file in files]
     return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
 
@@ -136,6 +149,7 @@ def _abstract(found: Sequence[Method]) -> str:
     counts = ", ".join(
         f"{states[status]} {status}" for status in ("finished", "unfinished", "failed") if states[status]
     )
+    counts = f": {counts}" if counts else ""
     elsewhere = sum(not method.runs for method in found)
     more = f" {_count(elsewhere, 'method')} from files of curves." if elsewhere else ""
     common = ", ".join(f"{name} {value}" for name, value in common_settings(found).items())
@@ -143,7 +157,7 @@ def _abstract(found: Sequence[Method]) -> str:
     warned = sum(bool(run.warnings) for run in runs)
     more += f" The health monitor warned about {_count(warned, 'run')}." if warned else ""
     return (
-        f"{_count(len(runs), 'run')} of {_count(len(found), 'method')} on {_count(tasks, 'task')}: {counts}.{more}"
+        f"{_count(len(runs), 'run')} of {_count(len(found), 'method')} on {_count(tasks, 'task')}{counts}.{more}"
     )
 
 

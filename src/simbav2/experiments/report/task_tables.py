@@ -1,9 +1,9 @@
-"""Tables with one row per task: the full table of each suite, and SimbaV2 by updates per decision."""
+"""Tables with one row per task: each suite in full, SimbaV2 by updates per decision, methods published since."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,14 +11,25 @@ from simbav2.experiments.report import statistics
 from simbav2.experiments.report.methods import scaling_families
 from simbav2.experiments.report.published import (
     UTD,
+    Protocol,
     Published,
     aggregates,
     method_names,
     normalized_mean,
+    successors,
     task_scores,
 )
-from simbav2.experiments.report.scores import TITLES, Method, in_order, known_tasks, metric, suite_tasks
-from simbav2.experiments.report.tables import Cell, Row, Table, interval, interval_cell, number
+from simbav2.experiments.report.scores import (
+    TITLES,
+    Method,
+    Trial,
+    in_order,
+    known_tasks,
+    metric,
+    normalized_score,
+    suite_tasks,
+)
+from simbav2.experiments.report.tables import Cell, Row, Table, interval, interval_cell, number, plus_minus
 
 UNITS = {
     "mujoco": "TD3-normalised",
@@ -81,6 +92,102 @@ def other_table(methods: Sequence[Method]) -> Table | None:
         printed={},
         ours={method.label: method for method in methods if method.covered(ids)},
     )
+
+
+def successors_table(methods: Sequence[Method]) -> Table | None:
+    """Methods published since, beside ours on the same task at the same budget, each with its protocol.
+
+    There is one row for each of them and no mean over tasks: protocols differ from suite to suite.
+    """
+    rows: list[Row] = []
+    for task in in_order(task for method in methods for task in method.covered(method.trials)):
+        for budget in sorted({_budget(trial) for method in methods for trial in method.finals(task)}):
+            rows += _successor_rows(task, budget, methods)
+    if not rows:
+        return None
+    names = tuple(PROTOCOL.values())
+    return Table(
+        name="successors",
+        title="Methods published since, at the same budget",
+        caption="Final return or success in percent of finished runs, ± one standard deviation over seeds, beside"
+        " FlashSAC, XQC, DR.Q, FoG, MR.Q, TD-MPC2 and PPO on the same task after as many simulator steps, from"
+        " the curves that the FlashSAC and DR.Q repositories release (the last evaluation within the last tenth"
+        " before the budget). The last column says where the protocol of a published result differs from that of"
+        " our runs; nothing is averaged across protocols.",
+        headings=("method", "return or success", "normalised score", "seeds", *names, "protocol differs in"),
+        rows=tuple(rows),
+    )
+
+
+def _budget(trial: Trial) -> int:
+    """Steps at its last evaluation."""
+    return int(trial.curve.env_step[-1])
+
+
+def _successor_rows(task: str, budget: int, methods: Sequence[Method]) -> Iterator[Row]:
+    """Ours, then the published; none where there is no run of ours or nothing published."""
+    finals = {each.label: [trial for trial in each.finals(task) if _budget(trial) == budget] for each in methods}
+    ours = {label: trials for label, trials in finals.items() if trials}
+    published, group = successors(task, budget), f"{task}, {budget:,} simulator steps"
+    if not published or not any(trial.run for trials in ours.values() for trial in trials):
+        return
+    for label, trials in ours.items():
+        values = np.array([trial.final for trial in trials])
+        deviation = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+        cells = _protocol_cells(task, float(values.mean()), deviation, len(values), _protocol(trials[0]))
+        yield Row(label, (*cells, Cell()), group, ours=trials[0].run is not None)
+    protocols = [_protocol(trials[0]) for trials in ours.values()]
+    for each in published:
+        cells = _protocol_cells(task, each.mean, each.deviation, each.seeds, each.protocol)
+        yield Row(each.method, (*cells, Cell(_differences(each.protocol, protocols))), group)
+
+
+PROTOCOL = {
+    "action_repeat": "action repeat",
+    "discount": "discount",
+    "batch_size": "batch size",
+    "updates_per_env_step": "updates per simulator step",
+    "evaluation_episodes": "evaluation episodes",
+}
+
+
+def _protocol(trial: Trial) -> Protocol:
+    """Of one of our runs; of a file of curves nothing is known."""
+    if trial.run is None:
+        return Protocol()
+    config = trial.run.config
+    updates, repeat = config.updates_per_decision, config.action_repeat
+    per_step = updates / repeat if updates and repeat else None
+    episodes = config.schedule.evaluation_episodes
+    return Protocol(repeat, config.discount, config.replay.batch_size, per_step, episodes)
+
+
+def _protocol_cells(task: str, mean: float, deviation: float, seeds: int, protocol: Protocol) -> list[Cell]:
+    success = metric(task) == "success"
+    unit, digits = (100, 1) if success else (1, 0 if abs(mean) >= 100 else 1)
+    score = normalized_score(task, mean)
+    shown = Cell(plus_minus(mean * unit, deviation * unit, digits), mean, mean - deviation, mean + deviation)
+    cells = [shown, Cell() if score is None else Cell(number(score), score), Cell(str(seeds), seeds)]
+    return cells + [Cell(_stated(each), math.nan if each is None else each) for each in protocol]
+
+
+def _stated(value: float | None) -> str:
+    return "not stated" if value is None else f"{value:g}"
+
+
+def _differences(published: Protocol, ours: Sequence[Protocol]) -> str:
+    """Such as `batch size 512 (ours 256); not stated: discount`."""
+    parts, unknown = [], []
+    for field, name in PROTOCOL.items():
+        value = getattr(published, field)
+        known = sorted({getattr(each, field) for each in ours} - {None})
+        if value is None:
+            unknown.append(name)
+        elif known and any(not math.isclose(value, own, rel_tol=1e-6) for own in known):
+            parts.append(f"{name} {value:g} (ours {' and '.join(f'{own:g}' for own in known)})")
+    if unknown:
+        parts.append(f"not stated: {', '.join(unknown)}")
+    return "; ".join(parts) or "nothing"
 
 
 def _printed(method: str, suite: str) -> dict[str, Published]:
