@@ -74,13 +74,6 @@ def test_the_bootstrap_has_the_variance_of_its_closed_form():
     assert means.var() == pytest.approx(expected, rel=0.05)
 
 
-def test_the_interval_follows_its_generator():
-    scores = np.random.default_rng(0).standard_normal((10, 5))
-    first = statistics.bootstrap_interval(scores, statistics.iqm, 7)
-    assert first == statistics.bootstrap_interval(scores, statistics.iqm, np.random.default_rng(7))
-    assert first != statistics.bootstrap_interval(scores, statistics.iqm, 8)
-
-
 def test_one_run_has_no_interval():
     assert all(map(math.isnan, statistics.bootstrap_interval(np.ones((1, 5)), statistics.mean)))
     assert all(map(math.isnan, statistics.normal_interval(np.ones((1, 1)))))
