@@ -16,7 +16,6 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
-from simbav2.config import from_json
 from simbav2.datasets.dataset import examine
 from simbav2.experiments.report.runs import read_run
 from simbav2.experiments.report.scores import Curve, run_curve
@@ -124,7 +123,7 @@ class Result(NamedTuple):
 
 def result(run: Path) -> Result:
     read = read_run(run)
-    return Result(run_curve(read, "return"), from_json(dict(read.config)).offline_updates)
+    return Result(run_curve(read, "return"), read.config.offline_updates)
 
 
 def write_results(folder: Path) -> None:
@@ -153,10 +152,8 @@ def print_tables(folder: Path) -> None:
             cells = [f"{TASKS[name]} {level} ({facts['transitions']:,})", f"{facts['episodes']:,}"]
             cells.append(f"{facts['return']['mean']:.0f}")
             for method in ("cloning", "offline"):
-                terminal_observations = [
-                    result(Case(name, level, method, seed).run(folder)).offline for seed in SEEDS
-                ]
-                cells.append(" / ".join(f"{final:.0f}" for final in terminal_observations))
+                finals = [result(Case(name, level, method, seed).run(folder)).offline for seed in SEEDS]
+                cells.append(" / ".join(f"{final:.0f}" for final in finals))
             print(f"| {' | '.join(cells)} |")
     print("\n| data | seed | offline | at the turn | lowest online | share of offline | of the turn | last |")
     print("|---|---|---|---|---|---|---|---|")

@@ -13,10 +13,9 @@ import time
 import numpy as np
 
 from simbav2 import make_env, tasks
-from simbav2.config import to_json
 from simbav2.envs.tasks import SUITES
 from simbav2.experiments.benchmark import TASK, Case, updates
-from simbav2.experiments.report.compute import training_compute
+from simbav2.experiments.compute import count_compute
 
 CASES = [
     Case(preset, width, critics, 2)
@@ -47,10 +46,8 @@ def step_milliseconds(task: str) -> float:
 
 def main() -> None:
     _, rows = updates(CASES)
-    work = [
-        training_compute(to_json(case.config()), TASK.observation_size, TASK.action_size).update / 1e9
-        for case in CASES
-    ]
+    sizes = TASK.observation_size, TASK.action_size
+    work = [count_compute(case.config(), *sizes).update / 1e9 for case in CASES]
     for row, gflop in zip(rows, work, strict=True):
         print(f"{row.preset:<8}{row.width:>5}{row.critics:>3}{gflop:>8.2f} GFLOP{row.ms:>8.1f} ms")
     # The line's relative errors are what matters, from the smallest to the largest.

@@ -135,6 +135,10 @@ def test_the_report_needs_no_jax():
 # The files that know what a part of the config means, beside `config` and `presets`: one for every part, and
 # one that knows what a whole actor computes.
 HOMES = {
+    "experiments/compute.py": {
+        *("Hyperspherical", "PreLayerNorm", "MLP", "BatchNormMLP", "BatchNormResidual"),
+        *("Deterministic", "Categorical", "Quantile", "NoTarget"),
+    },
     "export/program.py": {
         *("Hyperspherical", "PreLayerNorm", "MLP", "Shifted", "Unshifted", "Resized"),
         *("BatchNorm", "BatchNormMLP", "BatchNormResidual"),

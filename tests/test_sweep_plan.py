@@ -52,7 +52,7 @@ def test_the_records_in_the_repository_are_whole_runs_of_the_evidence_plan():
         assert (record.status, record.damage) == ("finished", ())
         assert record.env_steps == record.evaluations.env_step[-1] == 60_000
         # They were made before the keys of DMC's observations were sorted, and say so where it made a difference.
-        order = "dm_control" if record.config["task"] == "dmc/walker-walk" else None
+        order = "dm_control" if record.config.task == "dmc/walker-walk" else None
         assert record.versions.get("observation_order") == order
 
 

@@ -200,31 +200,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    with damage(path):
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def read_table(path: Path) -> dict[str, NDArray[np.float64]]:
-    """The columns of a CSV file of numbers; an empty cell is NaN."""
-    with damage(path):
-        text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]  # a last line without its end is still being written
-    header, *rows = list(csv.reader(whole.splitlines())) or [[]]
-    if not header:
-        raise CheckpointError(f"{path} is empty; expected a header line")
-    numbers = np.empty((len(rows), len(header)))
-    for line, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise CheckpointError(f"{path}, line {line}: {len(row)} cells; expected {len(header)}")
-        for index, cell in enumerate(row):
-            try:
-                numbers[line - 2, index] = float(cell) if cell else np.nan
-            except ValueError as error:
-                raise CheckpointError(f"{path}, line {line}: {cell!r} is not a number") from error
-    return dict(zip(header, numbers.T, strict=True))
-
-
 def is_finished(run: Path, until: int) -> bool:
     """Whether a run got to `until` simulator steps and to its summary."""
     return (run / "summary.json").exists() and read_json(run / "summary.json").get("env_steps", 0) >= until
@@ -266,3 +241,38 @@ def array_names(path: Path) -> list[str]:
 def specs(arrays: Mapping[str, Any]) -> dict[str, Spec]:
     """What a file must hold to take the place of `arrays`, which need only have a shape and a type."""
     return {name: Spec(tuple(array.shape), array.dtype) for name, array in arrays.items()}
+
+
+def read_table(path: Path) -> dict[str, NDArray[np.float64]]:
+    """The columns of a CSV file of numbers such as `evaluations.csv`; an empty cell is NaN.
+
+    A last line without its newline is still being written and is left out.
+    """
+    with damage(path):
+        text = path.read_text(encoding="utf-8")
+        header, *rows = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
+        if not header:
+            raise ValueError("it is empty, expected a header line")
+        numbers = np.empty((len(rows), len(header)))
+        for line, row in enumerate(rows, start=2):
+            if len(row) != len(header):
+                raise ValueError(f"line {line} has {len(row)} cells, expected {len(header)}")
+            try:
+                numbers[line - 2] = [float(cell) if cell else np.nan for cell in row]
+            except ValueError as error:
+                raise ValueError(f"line {line}: {error}") from error
+    return dict(zip(header, numbers.T, strict=True))
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """What the lines of a file of one JSON value per line hold, such as `metrics.jsonl`; NaN is allowed.
+
+    A last line without its newline is still being written and is left out.
+    """
+    with damage(path):
+        text = path.read_text(encoding="utf-8")
+    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path} is damaged: line {number}: {error}") from error

@@ -72,7 +72,7 @@ def _import_release(options: argparse.Namespace) -> int:
 
 
 def _push(options: argparse.Namespace) -> int:
-    from simbav2.experiments.report.model_card import write_card
+    from simbav2.experiments.model_card import write_card
     from simbav2.interop import hub
 
     address = hub.push(hub.connect(), options.folder, options.repo, options.private, write_card)

@@ -308,6 +308,7 @@ def applies(name: str, config: Config) -> bool:
     return all(isinstance(lookup(config, part), ablation.kind) for part in ablation.parts)
 
 
+OF_TASK = ("task", "action_repeat", "discount", "critic.num_critics", "updates_per_decision")  # may follow from it
 OF_DATA = ("data.source", "data.file", "data.transitions", "data.sha256", "env_steps")  # follow from the data set
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-
-from simbav2.experiments.report.plots import draw_task
+from simbav2.experiments.report.curves import draw_curves, task_panel
+from simbav2.experiments.report.methods import methods
 from simbav2.experiments.report.run_page import command
-from simbav2.experiments.report.runs import Run, read_run
-from simbav2.experiments.report.scores import methods, metric
+from simbav2.experiments.report.runs import RunRecord, read_run
+from simbav2.experiments.report.scores import metric
 from simbav2.experiments.report.statistics import bootstrap_interval, mean
 from simbav2.experiments.report.tables import interval, plain
 from simbav2.interop.hub import CARD, CURVE
@@ -21,13 +20,14 @@ def write_card(folder: Path, repo: str, out: Path) -> list[Path]:
     run = read_run(folder)
     written = [out / CARD]
     if len(run.evaluations.env_step):
-        draw_task(run.task, dict(enumerate(methods([run]))), out / Path(CURVE).stem)
+        found = methods([run])
+        draw_curves([task_panel(run.task, found)], [found[0].label], out / Path(CURVE).stem)
         written.append(out / CURVE)
     (out / CARD).write_text(_text(run, repo, curve=len(written) > 1), encoding="utf-8")
     return written
 
 
-def _text(run: Run, repo: str, curve: bool) -> str:
+def _text(run: RunRecord, repo: str, curve: bool) -> str:
     lines = [
         *_front_matter(run),
         f"# {plain(repo)}",
@@ -50,7 +50,7 @@ def _text(run: Run, repo: str, curve: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _front_matter(run: Run) -> list[str]:
+def _front_matter(run: RunRecord) -> list[str]:
     """The YAML header that the hub reads. JSON is YAML, and its strings are escaped."""
     content = {
         "library_name": "simbav2",
@@ -60,19 +60,19 @@ def _front_matter(run: Run) -> list[str]:
     return ["---", *(f"{name}: {json.dumps(value)}" for name, value in content.items()), "---", ""]
 
 
-def _facts(run: Run) -> dict[str, str]:
+def _facts(run: RunRecord) -> dict[str, str]:
     facts = {"task": f"`{_code(run.task)}`", "preset": plain(run.preset), "seed": str(run.seed)}
     if len(run.evaluations.env_step):
-        facts |= {run.clock: f"{run.env_steps:,}", metric(run.task): _result(run)}
+        facts |= {run.step_unit: f"{run.env_steps:,}", metric(run.task): _result(run)}
     return facts | {"versions": plain(", ".join(f"{name} {version}" for name, version in run.versions.items()))}
 
 
-def _result(run: Run) -> str:
+def _result(run: RunRecord) -> str:
     """Of the last evaluation. One run has no interval over seeds, so the text says what this one is over."""
     records = run.evaluations
     last = records.env_step == records.env_step.max()
     scores = (records.success if metric(run.task) == "success" else records.returns)[last]
-    low, high = bootstrap_interval(scores[:, None], mean, np.random.default_rng(0))
+    low, high = bootstrap_interval(scores[:, None], mean)
     digits = 2 if metric(run.task) == "success" else 1
     shown = interval(float(scores.mean()), low, high, digits)
     return f"{shown} (95 % interval over {len(scores)} evaluation episodes of this one seed)"

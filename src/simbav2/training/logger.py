@@ -23,7 +23,7 @@ from simbav2.checkpoint import checkpoint
 from simbav2.checkpoint.files import (
     append,
     damage,
-    read_json_lines,
+    read_lines,
     read_table,
     sync,
     versions,
@@ -153,9 +153,9 @@ class RunLogger(Logger):
                 header = rows[:1] if path.suffix == ".csv" else []
                 kept = [row for row in rows[len(header) :] if row.endswith("\n") and _env_step(row) <= step]
             write_text(path, "".join([*header, *kept]))
-        for metrics in read_json_lines(self.folder / "metrics.jsonl"):
+        for metrics in read_lines(self.folder / "metrics.jsonl"):
             self.health.check(metrics)
-        self.warnings = read_json_lines(self.folder / "warnings.jsonl")
+        self.warnings = list(read_lines(self.folder / "warnings.jsonl"))
         with damage(self.folder / "progress.csv"):
             table = read_table(self.folder / "progress.csv")
             for episodes, seconds in zip(table["episodes"], table["seconds"], strict=True):
@@ -284,7 +284,7 @@ def _env_step(row: str) -> int:
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """The lines of a run's metrics; none for a saved agent, which has no such file."""
     file = run / "metrics.jsonl"
-    return read_json_lines(file) if file.is_file() else []
+    return list(read_lines(file)) if file.is_file() else []
 
 
 def read_evaluations(run: Path) -> dict[int, list[Episode]]:

@@ -1,8 +1,8 @@
 """The report as one self-contained HTML page.
 
-All text comes from outside and is escaped here, in one place each; what the script shows it shows as text. The
-page fetches nothing, and its content security policy runs no script but its own, so a name that slips through
-still does no harm. It follows the reader's light or dark setting, figures included.
+Text from outside is escaped here; the script inserts its data as text, never as markup. The page fetches nothing,
+and its content security policy allows no script but its own. It follows the reader's light or dark setting,
+figures included.
 """
 
 from __future__ import annotations
@@ -14,49 +14,18 @@ import math
 import re
 from collections.abc import Iterable
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
+from simbav2.experiments.report.curves import CurveFigure
 from simbav2.experiments.report.plots import THEME, Drawn
 from simbav2.experiments.report.tables import Cell, Row, Table, printable
 
 ASSETS = Path(__file__).parent / "assets"
-LIGHT = {
-    **THEME,
-    "page": "#f4f5f7",
-    "link": "#0a5fa3",
-    "alert": "#8a4b00",
-    "alert-back": "#fff1d6",
-    "good-1": "#e3f4ea",
-    "good-2": "#c3e8d2",
-    "good-3": "#94d5b0",
-    "bad-1": "#fdeae5",
-    "bad-2": "#f9cdc1",
-    "bad-3": "#f2a592",
-}
-DARK = {
-    "card": "#1b1f24",
-    "ink": "#e6e9ed",
-    "muted": "#98a1ab",
-    "line": "#343b43",
-    "series-0": "#56b4e9",
-    "series-1": "#f0803c",
-    "series-2": "#2cc79a",
-    "series-3": "#e29cc4",
-    "series-4": "#f0b93a",
-    "series-5": "#9ad3f5",
-    "page": "#121519",
-    "link": "#7cc4f2",
-    "alert": "#ffc46b",
-    "alert-back": "#3a2c14",
-    "good-1": "#1c3328",
-    "good-2": "#214a36",
-    "good-3": "#2a6647",
-    "bad-1": "#3a2422",
-    "bad-2": "#54302a",
-    "bad-3": "#7a3d33",
-}
+SECTIONS = ("overview", "figures", "curves", "tables", "runs", "notes")
+PILLS = ("finished", "unfinished", "failed")  # the states of a run
 
 
 class Content(NamedTuple):
@@ -64,12 +33,12 @@ class Content(NamedTuple):
     problems: tuple[str, ...]
     overview: Table | None
     figures: tuple[Drawn, ...]
-    suites: tuple[str, ...]  # names of the figures that hold a suite's curves each
+    curves: tuple[CurveFigure, ...]
     tables: tuple[Table, ...]
     runs: Table  # one row for each of the runs in `data`, in the same order
     notes: tuple[str, ...]
-    data: dict[str, Any]  # what the script draws
-    refresh_seconds: int | None  # the page loads itself anew while runs go on
+    data: dict[str, Any]  # what the script shows
+    refresh_seconds: int | None  # the page reloads itself while runs are unfinished
 
 
 def html(content: Content) -> str:
@@ -78,29 +47,23 @@ def html(content: Content) -> str:
     overview = f'<h2 id="overview">Overview</h2>{_table(content.overview)}' if content.overview else ""
     figures = "".join(map(_figure, content.figures))
     tables = "".join(map(_table, content.tables))
-    anchors = {
-        "overview": overview,
-        "figures": figures,
-        "curves": "x",
-        "tables": tables,
-        "runs": "x",
-        "notes": "x",
-    }
+    made = {"overview": overview, "figures": figures, "tables": tables}  # the other sections are always there
     refresh = content.refresh_seconds
     return Template(_asset("page.html")).substitute(
         digest=f"sha256-{digest}",
         refresh=f'<meta http-equiv="refresh" content="{refresh}">\n' if refresh else "",
-        light=_variables(LIGHT),
-        dark=_variables(DARK),
+        theme=" ".join(f"--{name}: {colour};" for name, colour in THEME.items()),
         css=_asset("page.css"),
-        links="".join(f'<li><a href="#{name}">{name.title()}</a></li>' for name, made in anchors.items() if made),
+        links="".join(
+            f'<li><a href="#{name}">{name.title()}</a></li>' for name in SECTIONS if made.get(name) != ""
+        ),
         abstract=_text(content.abstract),
         problems=f'<div class="alert">{_list(content.problems, "Could not be read: ")}</div>'
         if content.problems
         else "",
         overview=overview,
         figures=f'<h2 id="figures">Figures</h2><div class="grid">{figures}</div>' if figures else "",
-        suites=" Suites: " + ", ".join(map(_files, content.suites)) if content.suites else "",
+        curves=_curves(content.curves),
         tables=f'<h2 id="tables">Tables</h2>{tables}' if tables else "",
         runs=_rows(content.runs, "runs-table", linked=True),
         notes=_list(content.notes),
@@ -120,10 +83,6 @@ def _text(text: str) -> str:
 def _json(data: Any) -> str:
     """JSON that cannot end the element it stands in."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def _variables(colours: dict[str, str]) -> str:
-    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
 
 
 def _list(lines: Iterable[str], prefix: str = "") -> str:
@@ -179,44 +138,39 @@ def _row(row: Row, table: Table, notes: dict[str, int], numeric: list[bool], lin
 
 
 def _cell(cell: Cell, notes: dict[str, int], mine: bool, numeric: bool) -> str:
-    classes = []
-    if mine:
-        classes.append("mine")
-    if cell.mark:
-        classes.append("mark-" + cell.mark.name.replace(" ", "-"))
-    if not numeric:
-        classes.append("text")
-    value = ("" if math.isnan(cell.value) else f"{cell.value:.8g}") if numeric else None
+    mark = "mark-" + cell.mark.name.replace(" ", "-") if cell.mark else ""
+    classes = " ".join(filter(None, ("mine" if mine else "", mark, "" if numeric else "text")))
+    value = "" if math.isnan(cell.value) else f"{cell.value:.8g}"
     shown = _text(cell.text)
     if cell.text in PILLS:
         shown = f'<span class="pill {cell.text}">{shown}</span>'
     if cell.note:
         shown += f"<sup>{notes[cell.note]}</sup>"
-    attributes = (f' class="{" ".join(classes)}"' if classes else "") + (
-        "" if value is None else f' data-value="{value}"'
-    )
+    attributes = (f' class="{classes}"' if classes else "") + (f' data-value="{value}"' if numeric else "")
     return f"<td{attributes}>{shown}</td>"
-
-
-PILLS = ("finished", "unfinished", "failed")
 
 
 # Figures ----------------------------------------------------------------------------------------------------
 
 
-def _files(name: str) -> str:
-    suite = _text(name.removeprefix("curves-"))
-    return f'{suite} <a href="figures/{name}.png">PNG</a> <a href="figures/{name}.svg">SVG</a>'
+def _curves(figures: Iterable[CurveFigure]) -> str:
+    """Under the title of each suite its figure, or the small figures of its tasks."""
+    parts = []
+    for title, own in groupby(figures, key=lambda figure: figure.suite):
+        shown = "".join(_figure(each.drawn, scale=2.4) for each in own)
+        grid = ' class="grid"' if shown.count("<figure") > 1 else ""
+        parts.append(f"<h3>{_text(title)}</h3><div{grid}>{shown}</div>")
+    return "".join(parts)
 
 
-def _figure(figure: Drawn) -> str:
+def _figure(figure: Drawn, scale: float = 1.7) -> str:
     files = f'<a href="figures/{figure.name}.png">PNG</a> <a href="figures/{figure.name}.svg">SVG</a>'
     title = f'<h3>{_text(figure.title)} <span class="files">{files}</span></h3>'
     caption = f'<figcaption class="caption">{_text(figure.caption)}</figcaption>'
-    return f"<figure>{title}{_inline(figure)}{caption}</figure>"
+    return f'<figure id="figure-{figure.name}">{title}{_inline(figure, scale)}{caption}</figure>'
 
 
-def _inline(figure: Drawn) -> str:
+def _inline(figure: Drawn, scale: float) -> str:
     """The figure as part of the page: its size and colours are the page's, its ids are its own."""
     svg = figure.svg[figure.svg.index("<svg") :]
     width = re.search(r' width="([\d.]+)pt"', svg)
@@ -226,6 +180,6 @@ def _inline(figure: Drawn) -> str:
         svg = svg.replace(colour, f"var(--{name})")
     # Letters of all figures have about the size of the page's; on a phone a wide one is moved under the finger.
     points = float(width[1]) if width else 0.0
-    room = f' style="min-width: {0.95 * points:.0f}px; max-width: {1.7 * points:.0f}px"'
+    room = f' style="min-width: {0.95 * points:.0f}px; max-width: {scale * points:.0f}px"'
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"{room}', 1)
     return f'<div class="scroll">{svg}</div>'

@@ -1,22 +1,20 @@
-"""How our figures look, and learning curves in that look.
+"""The style of our figures.
 
-Colours are Okabe and Ito's, told apart by the colour-blind; series differ in dash and marker too, so that they are
-told apart in grey. The page puts its own colours, light or dark, in the place of those in `THEME`. Sizes are those
-of a two-column paper: one column is 3.35 inches, the page 6.9.
+Colours are Okabe and Ito's, for colour-blind readers; series also differ in dash and marker, for print in grey.
+The page replaces the colours in `THEME` by its own, light or dark. Sizes are those of a two-column paper: one
+column is 3.35 inches, the page 6.9.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simbav2.experiments.report.published import Published, published_score
-from simbav2.experiments.report.scores import Curve, Method, clock, mean_curve, metric, suite_curve
+from simbav2.experiments.report.statistics import Floats
 from simbav2.experiments.report.tables import printable
 
 if TYPE_CHECKING:
@@ -79,6 +77,7 @@ class Drawn(NamedTuple):
     title: str
     caption: str
     svg: str
+    panels: tuple[dict[str, Any], ...] = ()  # where its curves are and their values, for the page's script
 
 
 @contextmanager
@@ -91,13 +90,6 @@ def style() -> Iterator[None]:
         yield
 
 
-class Panels(NamedTuple):
-    """A figure with a grid of axes [rows, columns], room for their words, and a legend of some lines below."""
-
-    figure: Figure
-    axes: Any
-
-
 def panels(
     rows: int,
     columns: int,
@@ -107,11 +99,10 @@ def panels(
     legend_columns: int = 1,
     titled: bool = False,
     sharey: bool = False,
-) -> Panels:
-    """Panels `height` inches tall on a figure `width` inches wide.
+) -> tuple[Figure, Any]:
+    """A figure `width` inches wide with axes [rows, columns], each `height` inches tall, above a legend.
 
-    Margins are set by hand: they are known beforehand, and asking matplotlib to find them takes several times as
-    long as drawing.
+    Margins are set by hand: asking matplotlib to find them takes several times as long as drawing.
     """
     from matplotlib.figure import Figure
 
@@ -134,7 +125,7 @@ def panels(
             "hspace": apart / height,
         },
     )
-    return Panels(figure, axes)
+    return figure, axes
 
 
 def save(figure: Figure, stem: Path) -> str:
@@ -144,10 +135,14 @@ def save(figure: Figure, stem: Path) -> str:
     return Path(f"{stem}.svg").read_text(encoding="utf-8")
 
 
-def look(index: int) -> dict[str, Any]:
+def colour(index: int) -> str:
+    return SERIES[index % len(SERIES)]
+
+
+def line_style(index: int) -> dict[str, Any]:
     """Of the line of a series; no two of the first sixty are alike."""
     return {
-        "color": SERIES[index % len(SERIES)],
+        "color": colour(index),
         "linestyle": DASHES[index % len(DASHES)],
         "marker": MARKERS[index % len(MARKERS)],
         "linewidth": 1.4,
@@ -155,6 +150,15 @@ def look(index: int) -> dict[str, Any]:
         "markeredgecolor": THEME["card"],
         "markeredgewidth": 0.5,
     }
+
+
+def draw_band(axes: Axes, x: Floats, low: Floats, high: Floats, index: int, gid: str | None = None) -> None:
+    axes.fill_between(x, low, high, color=colour(index), alpha=0.18, linewidth=0, gid=gid)
+
+
+def draw_interval(axes: Axes, x: float, low: float, high: float, index: int) -> None:
+    if math.isfinite(low):
+        axes.plot([x, x], [low, high], color=colour(index), linewidth=1)
 
 
 def short(name: str, length: int = 50) -> str:
@@ -201,111 +205,3 @@ def _magnitude(value: float) -> str:
     front = f"{value / 10**power:.2g}"
     raised = str(power).translate(str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"))
     return f"10{raised}" if front == "1" else f"{front}·10{raised}"
-
-
-# Learning curves --------------------------------------------------------------------------------------------
-
-BAND = "shaded: 95 % interval over seeds (of one seed: its episodes)"
-
-
-def draw_task(task: str, methods: Mapping[int, Method], stem: Path) -> str:
-    """The learning curves of one task. `methods` are those that have it, by their place among all."""
-    with style():
-        figure, ((axes,),) = panels(1, 1, 4.8, 2.4, len(methods), titled=True)
-        curves = {index: mean_curve(method.trials[task]) for index, method in methods.items()}
-        lines = {}
-        for index, method in methods.items():
-            trials = method.trials[task]
-            for trial in trials if len(trials) > 1 else ():
-                colour = SERIES[index % len(SERIES)]
-                axes.plot(trial.curve.env_step, trial.curve.mean, color=colour, linewidth=0.5, alpha=0.5)
-            lines[f"{method.label} ({curves[index].averaged})"] = _draw_curve(axes, curves[index], index)
-        _draw_published(axes, published_score(task), words=True)
-        _finish_axes(axes, list(curves.values()))
-        axes.set_xlabel(clock(chain(*(method.trials[task] for method in methods.values()))))
-        axes.set_ylabel(metric(task) if any(map(len, curves.values())) else f"{metric(task)}, not evaluated yet")
-        axes.set_title(short(task), fontsize=9, fontweight="bold")
-        legend(figure, lines, BAND)
-        return save(figure, stem)
-
-
-def draw_suite(suite: str, ids: Sequence[str], methods: Mapping[int, Method], stem: Path) -> str:
-    """Small multiples: the mean of the suite, then each of its tasks."""
-    with style():
-        across = min(4, len(ids) + 1)
-        figure, grid = panels(-(-(len(ids) + 1) // across), across, PAGE, 0.95, len(methods), 2, titled=True)
-        places = iter(grid.flat)
-        lines: dict[str, Line2D] = {}
-        _draw_panel(next(places), f"mean of {suite}", _suite_curves(ids, methods), None, "normalised score")
-        for task in ids:
-            axes = next(places)
-            owners = {index: method for index, method in methods.items() if task in method.trials}
-            curves = {index: mean_curve(method.trials[task]) for index, method in owners.items()}
-            drawn = _draw_panel(axes, task.partition("/")[2], curves, published_score(task), metric(task))
-            lines |= {methods[index].label: line for index, line in drawn.items()}
-        for axes in places:
-            axes.set_visible(False)
-        for axes in grid[:, 1:].flat:
-            if axes.get_ylabel() == metric(ids[0]):
-                axes.set_ylabel("")
-        legend(figure, lines, f"over simulator steps; {BAND}; grey: SimbaV2 in the paper", columns=2)
-        return save(figure, stem)
-
-
-def _suite_curves(ids: Sequence[str], methods: Mapping[int, Method]) -> dict[int, Curve]:
-    """Of the methods that have every task."""
-    whole = {index: method for index, method in methods.items() if all(task in method.trials for task in ids)}
-    curves = {index: suite_curve(method, ids) for index, method in whole.items()}
-    return {index: curve for index, curve in curves.items() if curve is not None}
-
-
-def _draw_panel(
-    axes: Axes, title: str, curves: Mapping[int, Curve], published: Published | None, label: str
-) -> dict[int, Line2D]:
-    lines = {index: _draw_curve(axes, curve, index) for index, curve in curves.items()}
-    _draw_published(axes, published, words=False)
-    _finish_axes(axes, list(curves.values()))
-    axes.set_title(short(title, 26))
-    axes.set_ylabel(label)
-    axes.tick_params(labelsize=6.5)
-    return lines
-
-
-def _draw_curve(axes: Axes, curve: Curve, index: int) -> Line2D:
-    axes.fill_between(
-        curve.env_step, curve.low, curve.high, color=SERIES[index % len(SERIES)], alpha=0.18, linewidth=0
-    )
-    (line,) = axes.plot(
-        curve.env_step, curve.mean, clip_on=False, markevery=max(1, len(curve) // 8), **look(index)
-    )
-    return line
-
-
-def _finish_axes(axes: Axes, curves: Sequence[Curve]) -> None:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
-    low, high = axes.get_ylim()
-    axes.set_ylim(0 if axes.dataLim.y0 >= 0 else low, high)
-    axes.set_xlim(0, max((curve.env_step[-1] for curve in curves if len(curve)), default=1) or 1)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    steps_axis(axes)
-
-
-def _draw_published(axes: Axes, published: Published | None, words: bool) -> None:
-    if published is None:
-        return
-    low, high = axes.get_ylim()
-    room = 0.1 * (max(high, published.high) - low) if words else 0.0
-    axes.set_ylim(low, max(high, published.high + room))
-    axes.axhspan(published.low, published.high, color=THEME["muted"], alpha=0.15, linewidth=0)
-    axes.axhline(published.mean, color=THEME["muted"], linewidth=0.9, linestyle=(0, (4, 2)))
-    if words:  # at the left, where curves are still low
-        axes.annotate(
-            f"SimbaV2 paper, 1M steps: {published.mean:,g}",
-            (0, published.high),
-            xycoords=("axes fraction", "data"),
-            xytext=(3, 2),
-            textcoords="offset points",
-            color=THEME["muted"],
-        )

@@ -1,6 +1,6 @@
-"""What runs amount to, in files a person reads: a page, Markdown, tables, figures and one tidy CSV.
+"""The report on runs, as files a person reads: a page, Markdown, tables, figures and one tidy CSV.
 
-Every number comes from the records in the run folders, so a report can be made anew at any time.
+Every number comes from the files in the run folders, so a report can be made again at any time.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import math
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
-from simbav2.envs.tasks import SUITES
 from simbav2.errors import InputError
 from simbav2.experiments.report import tables
-from simbav2.experiments.report.curve_files import read_curves
+from simbav2.experiments.report.curve_files import read_curves, write_curves
+from simbav2.experiments.report.curves import draw_learning_curves
 from simbav2.experiments.report.figures import draw_all
+from simbav2.experiments.report.methods import common_settings, methods
 from simbav2.experiments.report.page import Content, html
 from simbav2.experiments.report.paper_tables import all_tables
-from simbav2.experiments.report.paper_tables.suites import TITLES
-from simbav2.experiments.report.plots import draw_suite, draw_task
-from simbav2.experiments.report.run_page import by_suite, doubts, page_data, runs_table
-from simbav2.experiments.report.runs import Run, find_runs, read_runs
-from simbav2.experiments.report.scores import Method, common_settings, in_order, methods, metric, run_curve
+from simbav2.experiments.report.run_page import caveats, page_data, runs_table
+from simbav2.experiments.report.runs import RunRecord, find_runs, read_runs
+from simbav2.experiments.report.scores import Method, metric, run_curve
 from simbav2.experiments.report.tables import Table, plain
 
 NOTES = (
@@ -42,17 +40,18 @@ NOTES = (
     "Runs are averaged only where they differ in nothing but the seed. Only finished runs enter tables and figures"
     " other than learning curves.",
 )
-SINGLE = 12  # tasks, at most, that each have a figure of their own
 
 
 def write_report(
-    runs: Iterable[Run],
+    runs: Iterable[RunRecord],
     out: str | os.PathLike[str],
     problems: Sequence[str] = (),
     curves: Iterable[Method] = (),
     refresh_seconds: int | None = None,
 ) -> Path:
-    """Write `index.html`, `report.md`, `results.csv`, `tables/` and `figures/` into `out`; return the page.
+    """Write `index.html`, `report.md`, `results.csv`, `curves.csv`, `tables/` and `figures/` into `out`.
+
+    Returns the page.
 
     `problems` are lines about runs that could not be read; they are shown first. `curves` are methods that were
     trained elsewhere.
@@ -70,27 +69,26 @@ def write_report(
     for table in made:
         for kind, write in {"md": tables.markdown, "tex": tables.latex, "csv": tables.tidy}.items():
             (folder / "tables" / f"{table.name}.{kind}").write_text(write(table), encoding="utf-8")
-    drawn = draw_all(found, folder / "figures")
-    suites = _draw_suites(found, folder / "figures")
-    stems = _draw_tasks(found, folder / "figures")
+    learning_curves = draw_learning_curves(found, folder / "figures")
     content = Content(
         abstract=_abstract(found),
         problems=tuple(problems),
         overview=next((table for table in made if table.name == "summary"), None),
-        figures=drawn,
-        suites=suites,
+        figures=draw_all(found, folder / "figures"),
+        curves=learning_curves,
         tables=tuple(table for table in made if table.name != "summary"),
         runs=runs_table(found),
         notes=NOTES,
-        data=page_data(found, stems, folder),
+        data=page_data(found, learning_curves, folder),
         refresh_seconds=refresh_seconds,
     )
     (folder / "report.md").write_text(_markdown(content, made, found), encoding="utf-8")
     _write_results(found, folder / "results.csv")
+    write_curves(found, folder / "curves.csv")
     # Last, and all at once: where the page is, the whole report is.
-    beside = folder / ".index.html.tmp"
-    beside.write_text(html(content), encoding="utf-8")
-    beside.replace(folder / "index.html")
+    temporary = folder / ".index.html.tmp"
+    temporary.write_text(html(content), encoding="utf-8")
+    temporary.replace(folder / "index.html")
     return folder / "index.html"
 
 
@@ -100,12 +98,22 @@ def report(
     curves: Sequence[str | os.PathLike[str]] = (),
     refresh_seconds: int | None = None,
 ) -> tuple[Path, tuple[str, ...], bool]:
-    """A report of the run folders under `paths`: the page, what could not be read, and whether runs go on."""
-    runs, problems = read_runs(paths)
-    going = any(run.status == "unfinished" for run in runs)
-    trained_elsewhere = [method for file in curves for method in read_curves(file)]
-    page = write_report(runs, out, problems, trained_elsewhere, refresh_seconds if going else None)
-    return page, problems, going
+    """A report of the run folders under `paths`: the page, what could not be read, whether a run is unfinished.
+
+    Files among `paths` are read as `curves` are: methods that were trained elsewhere, as long CSVs.
+    """
+    folders, files = _split(paths)
+    runs, problems = read_runs(folders) if folders else ((), ())
+    unfinished = any(run.status == "unfinished" for run in runs)
+    trained_elsewhere = [method for file in (*files, *map(Path, curves)) for method in read_curves(file)]
+    page = write_report(runs, out, problems, trained_elsewhere, refresh_seconds if unfinished else None)
+    return page, problems, unfinished
+
+
+def _split(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[Path]]:
+    """Folders, and files of curves."""
+    files = [path for path in map(Path, paths) if path.is_file()]
+    return [path for path in map(Path, paths) if path not in files], files
 
 
 def watch(
@@ -114,90 +122,42 @@ def watch(
     curves: Sequence[str | os.PathLike[str]] = (),
     seconds: int = 30,
 ) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """A report whenever a run has written something, looked for every few `seconds`, until all runs have ended."""
+    """A report whenever a run has written something, checked every few `seconds`, until all runs have ended."""
     seen: object = None
-    going = True
-    while going:
+    unfinished = True
+    while unfinished:
         state = _state(paths)
         if state != seen:
             seen = state
-            page, problems, going = report(paths, out, curves, refresh_seconds=seconds)
+            page, problems, unfinished = report(paths, out, curves, refresh_seconds=seconds)
             yield page, problems
-        if going:
+        if unfinished:
             time.sleep(seconds)
 
 
 def _state(paths: Sequence[str | os.PathLike[str]]) -> list[tuple[str, int, int]]:
     """Every file at the top of a run folder, with its time and size."""
-    files = [file for folder in find_runs(paths) for file in sorted(folder.iterdir()) if file.is_file()]
+    files = [file for folder in find_runs(_split(paths)[0]) for file in sorted(folder.iterdir()) if file.is_file()]
     stats = [(file, file.stat()) for file in files]
     return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
-
-
-# Curves -----------------------------------------------------------------------------------------------------
-
-
-def _draw_tasks(found: Sequence[Method], folder: Path) -> dict[str, str]:
-    """The learning curves of every task; the stems of their files.
-
-    Of many tasks those of a suite have a panel in its figure and nothing else: drawing takes most of the time of
-    a large report.
-    """
-    ids = in_order(task for method in found for task in method.trials)
-    in_suites = {
-        task: f"curves-{suite}" for suite, own in by_suite(found).items() if _together(suite, own) for task in own
-    }
-    single = [task for task in ids if len(ids) <= SINGLE or task not in in_suites]
-    stems = _stems(single)
-    for task, stem in stems.items():
-        draw_task(task, {i: method for i, method in enumerate(found) if task in method.trials}, folder / stem)
-    return in_suites | stems
-
-
-def _draw_suites(found: Sequence[Method], folder: Path) -> tuple[str, ...]:
-    names = []
-    for suite, ids in by_suite(found).items():
-        if _together(suite, ids):
-            owners = {i: method for i, method in enumerate(found) if any(task in method.trials for task in ids)}
-            draw_suite(TITLES[suite], ids, owners, folder / f"curves-{suite}")
-            names.append(f"curves-{suite}")
-    return tuple(names)
-
-
-def _together(suite: str, ids: Sequence[str]) -> bool:
-    return suite in SUITES and len(ids) > 1
-
-
-def _stems(tasks: Iterable[str]) -> dict[str, str]:
-    """A file name for each task: harmless, and different even where the names are alike."""
-    stems: dict[str, str] = {}
-    taken: set[str] = set()
-    for task in tasks:
-        stem = "curve-" + (re.sub(r"[^A-Za-z0-9._]+", "-", task).strip("-.")[:80] or "task")
-        tries = [stem, *(f"{stem}-{number}" for number in range(2, len(taken) + 3))]
-        stems[task] = next(each for each in tries if each.lower() not in taken)
-        taken.add(stems[task].lower())
-    return stems
-
-
-# Text ------------------------------------------------------------------------------------------------------
 
 
 def _abstract(found: Sequence[Method]) -> str:
     tasks = len({task for method in found for task in method.trials})
     runs = [run for method in found for run in method.runs]
     states = Counter(run.status for run in runs)
-    told = ", ".join(
+    counts = ", ".join(
         f"{states[status]} {status}" for status in ("finished", "unfinished", "failed") if states[status]
     )
+    counts = f": {counts}" if counts else ""
     elsewhere = sum(not method.runs for method in found)
-    more = f" Beside them {_count(elsewhere, 'method')} from files of curves." if elsewhere else ""
+    more = f" {_count(elsewhere, 'method')} from files of curves." if elsewhere else ""
     common = ", ".join(f"{name} {value}" for name, value in common_settings(found).items())
     more += f" All with {common}." if common else ""
     warned = sum(bool(run.warnings) for run in runs)
-    more += f" The training doctor warned about {_count(warned, 'run')}." if warned else ""
+    more += f" The health monitor warned about {_count(warned, 'run')}." if warned else ""
     return (
-        f"{_count(len(runs), 'run')} of {_count(len(found), 'method')} on {_count(tasks, 'task')}: {told}.{more}"
+        f"{_count(len(runs), 'run')} of {_count(len(found), 'method')} on {_count(tasks, 'task')}{counts}.{more}"
     )
 
 
@@ -210,18 +170,17 @@ def _markdown(content: Content, made: Sequence[Table], found: Sequence[Method]) 
     lines += [f"**Could not be read:** {plain(problem)}\n" for problem in content.problems]
     lines += ["## Tables", "", *(tables.markdown(table) for table in made)]
     lines += ["## Figures", ""]
-    for figure in content.figures:
+    for figure in (*content.figures, *(each.drawn for each in content.curves)):
         lines += [f"![{plain(figure.title)}](figures/{figure.name}.png)", "", plain(figure.caption), ""]
-    lines += [f"![learning curves](figures/{name}.png)\n" for name in content.suites]
     lines += ["## Runs", "", tables.markdown(content.runs)]
-    doubted = [
-        f"- {plain(f'{run.task}, {method.label}, seed {run.seed}')}: {plain('; '.join(found_doubts))}"
+    doubtful = [
+        f"- {plain(f'{run.task}, {method.label}, seed {run.seed}')}: {plain('; '.join(reasons))}"
         for method in found
         for run in method.runs
-        if (found_doubts := tuple(doubts(run, method)))
+        if (reasons := tuple(caveats(run, method)))
     ]
-    if doubted:
-        lines += ["## Doubts", "", *doubted, ""]
+    if doubtful:
+        lines += ["## Caveats", "", *doubtful, ""]
     lines += ["## Notes", "", *(f"- {plain(note)}" for note in content.notes)]
     return "\n".join(lines) + "\n"
 
@@ -233,7 +192,7 @@ def _write_results(found: Sequence[Method], file: Path) -> None:
         for method in found:
             for run in method.runs:
                 steps, episodes = np.unique(run.evaluations.env_step, return_counts=True)
-                curves = (run_curve(run, measure).mean for measure in ("return", "success"))
+                curves = (run_curve(run, name).mean for name in ("return", "success"))
                 for step, returned, success, count in zip(steps, *curves, episodes, strict=True):
                     solved = "" if math.isnan(success) else success
                     names = (run.task, method.label, run.preset, run.seed)

@@ -1,4 +1,4 @@
-"""One number for many runs on many tasks, and how far it can be trusted.
+"""Aggregates of many runs on many tasks, with their confidence intervals.
 
 Scores are [runs, tasks], as everywhere; NaN marks a hole that was allowed. A statistic takes arrays
 [..., runs, tasks] and gives [...], so that all bootstrap samples go through it at once.
@@ -16,6 +16,8 @@ from scipy.stats import ttest_ind_from_stats
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
+Random = np.random.Generator | int
+Band = tuple[Floats, Floats]  # lower and upper bounds
 
 
 class Interval(NamedTuple):
@@ -70,10 +72,10 @@ def probability_of_improvement(ours: Floats, theirs: Floats) -> Floats:
     return (wins.sum((-3, -2)) / known.sum((-3, -2))).mean(-1)
 
 
-# Intervals --------------------------------------------------------------------------------------------------
+# Intervals of 95 %. A number in place of a generator is a seed: the same data give the same interval ----------
 
 
-def resample(scores: Floats, generator: np.random.Generator, samples: int) -> Floats:
+def resample(scores: Floats, generator: Random, samples: int) -> Floats:
     """Bootstrap samples [samples, runs - 1, tasks]: runs are drawn with replacement, for each task on its own.
 
     Of n runs n - 1 are drawn (Rao and Wu's rescaled bootstrap). Drawing n would make the variance of a mean too
@@ -83,7 +85,7 @@ def resample(scores: Floats, generator: np.random.Generator, samples: int) -> Fl
     draws = np.maximum(counts - 1, np.minimum(counts, 1))
     runs, tasks = int(draws.max(initial=0)), scores.shape[1]
     dense = np.take_along_axis(scores, np.argsort(~np.isfinite(scores), axis=0, kind="stable"), axis=0)
-    drawn = (generator.random((samples, runs, tasks)) * counts).astype(np.intp)
+    drawn = (np.random.default_rng(generator).random((samples, runs, tasks)) * counts).astype(np.intp)
     picked = dense[drawn, np.arange(tasks)]
     holes = np.arange(runs)[:, None] >= draws
     if holes.any():
@@ -92,11 +94,7 @@ def resample(scores: Floats, generator: np.random.Generator, samples: int) -> Fl
 
 
 def bootstrap_interval(
-    scores: Floats,
-    statistic: Statistic,
-    generator: np.random.Generator,
-    samples: int = 2_000,
-    confidence: float = 0.95,
+    scores: Floats, statistic: Statistic, generator: Random = 0, samples: int = 2_000
 ) -> Interval:
     """The percentile interval of `statistic`, by the stratified bootstrap over runs.
 
@@ -105,44 +103,41 @@ def bootstrap_interval(
     """
     if np.isfinite(scores).sum(0).max(initial=0) < 2:
         return Interval(math.nan, math.nan)
-    return _percentiles(statistic(resample(scores, generator, samples)), confidence)
+    return Interval(*map(float, _percentiles(statistic(resample(scores, generator, samples)))))
 
 
-def bootstrap_improvement(
-    ours: Floats,
-    theirs: Floats,
-    generator: np.random.Generator,
-    samples: int = 2_000,
-    confidence: float = 0.95,
-) -> Interval:
+def bootstrap_improvement(ours: Floats, theirs: Floats, generator: Random = 0, samples: int = 2_000) -> Interval:
     """The interval of the probability of improvement; both sides are resampled."""
     if min(np.isfinite(side).sum(0).max(initial=0) for side in (ours, theirs)) < 2:
         return Interval(math.nan, math.nan)
+    generator = np.random.default_rng(generator)
     pairs = (resample(side, generator, samples) for side in (ours, theirs))
-    return _percentiles(probability_of_improvement(*pairs), confidence)
+    return Interval(*map(float, _percentiles(probability_of_improvement(*pairs))))
 
 
-def _percentiles(values: Floats, confidence: float) -> Interval:
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(values, [tail, 100 - tail])
-    return Interval(float(low), float(high))
+def bootstrap_profile(scores: Floats, thresholds: Floats) -> Band:
+    """The interval of the performance profile at each threshold."""
+    return _percentiles(performance_profile(resample(scores, 0, 500), thresholds))
 
 
-def bootstrap_band(
-    curves: Sequence[Floats], generator: np.random.Generator, samples: int = 1_000
-) -> tuple[Floats, Floats]:
-    """The 95 % interval, at every point, of the mean over tasks of `curves`, each [runs, points] of one task.
+def bootstrap_band(curves: Sequence[Floats], generator: Random = 0, samples: int = 1_000) -> Band:
+    """The interval, at every point, of the mean over tasks of `curves`, each [runs, points] of one task.
 
     Whole runs are drawn, so that a band holds together over time. Of two or three runs it is their range; a
     single run is its own band.
     """
+    generator = np.random.default_rng(generator)
     means: Floats = np.zeros(1)
     for runs in curves:
         count = len(runs)
         draws = max(count - 1, 1)  # as in `resample`
         weights = generator.multinomial(draws, np.full(count, 1 / count), size=samples) / draws
         means = means + weights @ runs / len(curves)
-    low, high = np.percentile(means, [2.5, 97.5], axis=0)
+    return _percentiles(means)
+
+
+def _percentiles(samples: Floats) -> Band:
+    low, high = np.percentile(samples, [2.5, 97.5], axis=0)
     return low, high
 
 

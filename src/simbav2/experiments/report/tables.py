@@ -1,7 +1,6 @@
-"""A table as a value, and how it is written down: Markdown, LaTeX and tidy CSV. Foreign names are escaped here.
+"""A table as a value, and its Markdown, LaTeX and tidy CSV. Names from outside are escaped here.
 
-What a cell's highlight means is the table's own business (its caption says it); how strong it looks is decided
-here.
+What a highlight means is said by the table's caption; how strong it looks is decided here.
 """
 
 from __future__ import annotations
@@ -90,6 +89,10 @@ def interval(value: float, low: float, high: float, digits: int = 3) -> str:
     """`0.892 [0.885, 0.899]`; the value alone where its interval is unknown."""
     shown = number(value, digits)
     return shown if math.isnan(low) else f"{shown} [{number(low, digits)}, {number(high, digits)}]"
+
+
+def interval_cell(value: float, low: float, high: float, digits: int = 3, note: str = "") -> Cell:
+    return Cell(interval(value, low, high, digits), value, low, high, note=note)
 
 
 def plus_minus(value: float, half: float, digits: int = 3) -> str:

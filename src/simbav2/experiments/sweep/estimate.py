@@ -1,14 +1,14 @@
 """What a run takes: updates, time on one core, disk, memory. Rough, and computed without building anything.
 
-Work is counted from the config (`report.compute`). The times of updates and simulator steps were measured once,
-on one core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
+Work is counted from the config (`compute`). The times of updates and simulator steps were measured once, on one
+core of a busy machine, by `benchmarks/sweep_rate.py`; the other numbers are guesses of the right size.
 `pace` corrects them by the finished runs of this machine.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,10 +16,9 @@ from pathlib import Path
 from statistics import median
 
 from simbav2.checkpoint.files import read_json
-from simbav2.config import to_json
-from simbav2.envs.tasks import SUITES, Task, custom_task
+from simbav2.envs.tasks import SUITES, custom_task
 from simbav2.errors import CheckpointError
-from simbav2.experiments.report.compute import parameters, planned_updates, training_compute
+from simbav2.experiments.compute import count_compute
 from simbav2.experiments.sweep.plan import PlannedRun
 from simbav2.experiments.sweep.status import finished
 
@@ -54,7 +53,7 @@ class Estimate:
 def estimate(run: PlannedRun) -> Estimate:
     task = run.task or _UNKNOWN
     config = run.config.resolve(task)
-    settings, schedule, repeat = to_json(config), config.schedule, config.action_repeat or 1
+    schedule, repeat = config.schedule, config.action_repeat or 1
     if run.learns_from_data:  # an update counts as a step
         transitions = next(size for level, size in _TRANSITIONS.items() if level in run.config.task)
         updates = round(config.data.passes * transitions / config.replay.batch_size)
@@ -62,19 +61,20 @@ def estimate(run: PlannedRun) -> Estimate:
         env_steps = 0
     else:
         until = env_steps = run.until or config.env_steps
-        transitions = min(config.replay.capacity, until // repeat)
-        updates = round(planned_updates({**settings, "env_steps": until}))
+        decisions = until // repeat
+        transitions = min(config.replay.capacity, decisions)
+        updates = max(0, round((decisions - config.warmup_decisions) * (config.updates_per_decision or 1)))
     evaluations = 2 + until // schedule.evaluate_every  # including one at the start and one at the end
     env_steps += evaluations * schedule.evaluation_episodes * task.episode_length
-    compute = training_compute(settings, task.observation_size, task.action_size, updates)
+    compute = count_compute(config, task.observation_size, task.action_size)
     seconds = (
         START
         + updates * UPDATE
-        + compute.training / 1e9 * UPDATE_GFLOP
+        + updates * compute.update / 1e9 * UPDATE_GFLOP
         + env_steps / repeat * DECISION
         + env_steps * SUITES.get(task.suite, SUITES["mujoco"]).step_seconds
     )
-    learner = _learner_bytes(settings, task)
+    learner = NUMBER * (ACTOR_COPIES * compute.actor_weights + CRITIC_COPIES * compute.critic_weights)
     # A transition has the observation once, the action, the reward and how it ended.
     replay = transitions * (NUMBER * (task.observation_size + task.action_size + 2) + 1)
     return Estimate(
@@ -84,14 +84,6 @@ def estimate(run: PlannedRun) -> Estimate:
         disk=RECORDS + schedule.keep * learner + (0 if run.learns_from_data else replay),
         memory=PROCESS + LEARNER_STATES * learner + replay,
     )
-
-
-def _learner_bytes(settings: Mapping, task: Task) -> int:
-    """Networks and optimisers."""
-    outputs = [settings["value"].get("atoms", 1)]
-    actor = parameters(settings["actor"], task.observation_size, [task.action_size] * 2)
-    critic = parameters(settings["critic"], task.observation_size + task.action_size, outputs)
-    return NUMBER * (ACTOR_COPIES * actor + CRITIC_COPIES * critic)
 
 
 def pace(runs: Iterable[PlannedRun], out: Path) -> float | None:

@@ -1,6 +1,6 @@
 "use strict";
-// The page's own script: sorts tables, draws curves, shows single runs. It reads what the report wrote into the data
-// block and puts it on the page as text, never as markup.
+// Sorts tables, shows the values of learning curves under the pointer, draws the metrics of single runs. All data come
+// from the data block and are inserted as text, never as markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const DASHES = ["", "7 2.5", "2 2", "8 2.5 2 2.5"]; // as in the printed figures, so that lines differ in grey too
@@ -52,16 +52,14 @@ function ticks(low, high, count) {
   return found;
 }
 
-// Charts --------------------------------------------------------------------------------------------------------
-// spec: {title, series: [{name, index, x, y, low, high}], published: {mean, low, high} or null, link}
+// Charts of single runs -------------------------------------------------------------------------------------------
+// spec: {title, series: [{name, index, x, y, low, high}], published: {mean, low, high} or null}
 
 const WIDTH = 400, HEIGHT = 220, LEFT = 44, RIGHT = 12, TOP = 10, BOTTOM = 24;
 
 function chart(spec) {
   const host = element("div", { className: "chart" });
-  const title = element("h4", {}, element("span", { textContent: spec.title }));
-  if (spec.link) title.append(element("span", { className: "files" }, element("a", { href: spec.link, textContent: "PNG" })));
-  host.append(title);
+  host.append(element("h4", { textContent: spec.title }));
   const finite = (value) => value !== null;
   const xs = spec.series.flatMap((series) => series.x);
   const ys = spec.series.flatMap((series) => [...series.y, ...(series.low ?? []), ...(series.high ?? [])]).filter(finite);
@@ -92,7 +90,7 @@ function chart(spec) {
     svg.append(shape("line", { class: "published", x1: LEFT, x2: WIDTH - RIGHT, y1: py(mean), y2: py(mean) }));
   }
   for (const series of spec.series) {
-    const group = shape("g", { "data-series": series.index });
+    const group = shape("g", {});
     const points = series.x.map((x, at) => [x, series.y[at], at]).filter(([, y]) => finite(y));
     if (series.low) {
       const edge = (values, list) => list.filter(([, , at]) => finite(values[at])).map(([x, , at]) => `${px(x)},${py(values[at])}`);
@@ -108,58 +106,68 @@ function chart(spec) {
     svg.append(group);
   }
   host.append(svg);
-  hover(host, svg, spec, px, right);
+  const place = { left: LEFT / WIDTH, top: TOP / HEIGHT, width: (WIDTH - LEFT - RIGHT) / WIDTH, height: (HEIGHT - TOP - BOTTOM) / HEIGHT, last_step: right };
+  hover(host, svg, [{ place, series: spec.series, published: spec.published }], new Set());
   return host;
 }
 
-function hover(host, svg, spec, px, right) {
-  const cursor = shape("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
+// Values under the pointer ----------------------------------------------------------------------------------------
+// panels: [{place, series, published}], with the place in fractions of the SVG; series in `hidden` are left out
+
+function hover(host, svg, panels, hidden) {
+  const cursor = shape("line", { class: "cursor", visibility: "hidden" });
   const tip = element("div", { className: "tip", hidden: true });
+  const hide = () => {
+    tip.hidden = true;
+    cursor.setAttribute("visibility", "hidden");
+  };
   svg.append(cursor);
   host.append(tip);
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const at = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT) * right;
-    let nearest = null;
-    const lines = [];
-    for (const series of spec.series) {
-      if (hidden.has(series.index) && !spec.single) continue;
-      const place = series.x.reduce((best, x, index) => (Math.abs(x - at) < Math.abs(series.x[best] - at) ? index : best), 0);
-      const step = series.x[place];
-      if (nearest === null || Math.abs(step - at) < Math.abs(nearest - at)) nearest = step;
-      const range = series.low && series.low[place] !== null ? ` [${exact(series.low[place])}, ${exact(series.high[place])}]` : "";
-      lines.push([step, series, exact(series.y[place]) + range]);
-    }
-    if (nearest === null) return;
+    const [x, y] = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+    const panel = panels.find(({ place }) => x >= place.left && x <= place.left + place.width && y >= place.top && y <= place.top + place.height);
+    const lines = panel ? valuesAt(panel, (x - panel.place.left) / panel.place.width * panel.place.last_step, hidden) : [];
+    if (!lines.length) return hide();
+    const { place, published } = panel;
+    const nearest = lines.reduce((best, line) => (line.distance < best.distance ? line : best)).step;
     tip.replaceChildren(element("div", { textContent: `step ${nearest.toLocaleString("en")}` }));
-    for (const [step, series, text] of lines) {
+    for (const { step, series, text } of lines) {
       const name = element("span", { textContent: series.name });
       name.style.color = colour(series.index);
       const late = step === nearest ? "" : ` (at ${brief(step)})`;
       tip.append(element("div", {}, name, element("b", { textContent: text + late })));
     }
-    if (spec.published) tip.append(element("div", {}, element("span", { textContent: "SimbaV2 paper" }), element("b", { textContent: exact(spec.published.mean) })));
-    cursor.setAttribute("x1", px(nearest));
-    cursor.setAttribute("x2", px(nearest));
+    if (published) tip.append(element("div", {}, element("span", { textContent: "SimbaV2 paper" }), element("b", { textContent: exact(published.mean) })));
+    const across = place.left + nearest / place.last_step * place.width;
+    const { width, height } = svg.viewBox.baseVal;
+    for (const [name, value] of [["x1", across * width], ["x2", across * width], ["y1", place.top * height], ["y2", (place.top + place.height) * height]]) {
+      cursor.setAttribute(name, value);
+    }
     cursor.setAttribute("visibility", "visible");
     tip.hidden = false;
-    const place = (px(nearest) / WIDTH) * box.width;
-    tip.style.left = `${Math.max(0, Math.min(place + 16, host.clientWidth - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${svg.offsetTop + svg.clientHeight + 2}px`;
+    const origin = host.getBoundingClientRect();
+    const left = box.left - origin.left + across * box.width + 16;
+    tip.style.left = `${Math.max(0, Math.min(left, host.clientWidth - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${box.top - origin.top + (place.top + place.height) * box.height + 4}px`;
   });
-  svg.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-    cursor.setAttribute("visibility", "hidden");
+  svg.addEventListener("pointerleave", hide);
+}
+
+function valuesAt(panel, at, hidden) {
+  return panel.series.filter((series) => series.x.length && !hidden.has(series.index)).map((series) => {
+    const index = series.x.reduce((best, x, here) => (Math.abs(x - at) < Math.abs(series.x[best] - at) ? here : best), 0);
+    const range = series.low && series.low[index] !== null ? ` [${exact(series.low[index])}, ${exact(series.high[index])}]` : "";
+    return { step: series.x[index], distance: Math.abs(series.x[index] - at), series, text: exact(series.y[index]) + range };
   });
 }
 
-// Learning curves ------------------------------------------------------------------------------------------------
+// Learning curves: drawn by the report; here their names hide them ------------------------------------------------
 
-const hidden = new Set();
-
-function showCurves() {
+function prepareCurves() {
+  const hidden = new Set();
   const legend = document.getElementById("legend");
-  data.systems.forEach((name, index) => {
+  data.methods.forEach((name, index) => {
     const sample = shape("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" },
       shape("line", { x1: 0, x2: 30, y1: 5, y2: 5, style: `stroke:${colour(index)};stroke-width:2.5;stroke-dasharray:${dash(index) || "none"}` }));
     const button = element("button", { type: "button", "aria-pressed": "true" }, sample, element("span", { textContent: name }));
@@ -167,19 +175,17 @@ function showCurves() {
       const off = !hidden.delete(index);
       if (off) hidden.add(index);
       button.setAttribute("aria-pressed", String(!off));
-      for (const group of document.querySelectorAll(`#charts g[data-series="${index}"]`)) group.style.display = off ? "none" : "";
+      for (const group of document.querySelectorAll(`#curve-figures g[id*="-series-${index}-"]`)) group.style.display = off ? "none" : "";
     });
     legend.append(button);
   });
-  const charts = document.getElementById("charts");
-  for (const section of data.charts) {
-    charts.append(element("h3", { textContent: section.title }));
-    const grid = element("div", { className: "charts" });
-    for (const spec of section.charts) {
-      const series = spec.series.map((each) => ({ ...each, x: data.grids[each.x], name: data.systems[each.index] }));
-      grid.append(chart({ ...spec, series }));
-    }
-    charts.append(grid);
+  for (const [name, panels] of Object.entries(data.panels)) {
+    const host = document.getElementById(`figure-${name}`);
+    const named = panels.map((panel) => ({
+      ...panel,
+      series: panel.series.map((each) => ({ ...each, x: data.grids[each.x], name: data.methods[each.index] })),
+    }));
+    hover(host, host.querySelector("svg"), named, hidden);
   }
 }
 
@@ -235,24 +241,23 @@ function showRun(index) {
   const facts = element("dl", {});
   for (const [name, value] of run.facts) facts.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
   const single = { x: data.grids[run.curve.x], y: run.curve.y, low: run.curve.low, high: run.curve.high, index: 0, name: run.metric };
-  const charts = element("div", { className: "charts" }, chart({ title: `${run.metric} at evaluation`, series: [single], published: run.published, single: true }));
-  for (const [name, measure] of Object.entries(run.measures)) {
-    const series = [{ x: data.grids[measure.x], y: measure.y, index: 0, name }];
-    charts.append(chart({ title: name, series, published: null, single: true }));
+  const charts = element("div", { className: "charts" }, chart({ title: `${run.metric} at evaluation`, series: [single], published: run.published }));
+  for (const [name, metric] of Object.entries(run.metrics)) {
+    charts.append(chart({ title: name, series: [{ x: data.grids[metric.x], y: metric.y, index: 0, name }], published: null }));
   }
   const warnings = run.warnings.map(([step, name, text, remedy]) =>
     element("li", {}, element("b", { textContent: `${name} ` }), `${text} (step ${step.toLocaleString("en")}). ${remedy}`));
-  const films = run.films.map(([name, source]) =>
+  const videos = run.videos.map(([name, source]) =>
     element("p", {}, element("video", { src: source, controls: true, preload: "none" }), element("br"), element("code", { textContent: name })));
   const config = JSON.stringify({ ...data.configs[run.config], seed: run.seed }, null, 2);
   dialog.querySelector("h3").textContent = run.title;
   dialog.querySelector(".body").replaceChildren(
     ...(run.failure ? [element("p", { className: "alert", textContent: `Failed: ${run.failure}` })] : []),
-    ...(run.doubts.length ? [element("div", { className: "alert" }, list(run.doubts))] : []),
-    ...part("Warnings of the training doctor", warnings.length ? element("ul", {}, ...warnings) : element("p", { textContent: "none" })),
+    ...(run.caveats.length ? [element("div", { className: "alert" }, list(run.caveats))] : []),
+    ...part("Warnings of the health monitor", warnings.length ? element("ul", {}, ...warnings) : element("p", { textContent: "none" })),
     facts,
-    ...part(`Curves and measures over ${run.clock}`, charts),
-    ...part("Film", ...films),
+    ...part(`Scores, metrics and diagnostics over ${run.step_unit}`, charts),
+    ...part("Videos", ...videos),
     ...part("Command", element("pre", { className: "command", textContent: run.command })),
     ...part("Versions", element("p", { textContent: data.versions[run.versions] })),
     element("details", {}, element("summary", { textContent: "Configuration" }), element("pre", { textContent: config })),
@@ -261,19 +266,19 @@ function showRun(index) {
   dialog.scrollTop = 0;
 }
 
-function follow() {
+function showLinkedRun() {
   const found = /^#run-(\d+)$/.exec(location.hash);
   const dialog = document.getElementById("run");
   if (found && data.runs[found[1]]) showRun(Number(found[1]));
   else if (dialog.open) dialog.close();
 }
 
-showCurves();
+prepareCurves();
 document.querySelectorAll("table").forEach(makeSortable);
 document.getElementById("filter").addEventListener("input", (event) => filterRuns(event.target.value));
 document.querySelector("#run .close").addEventListener("click", () => document.getElementById("run").close());
 document.getElementById("run").addEventListener("close", () => {
   if (location.hash.startsWith("#run-")) history.replaceState(null, "", "#runs");
 });
-window.addEventListener("hashchange", follow);
-follow();
+window.addEventListener("hashchange", showLinkedRun);
+showLinkedRun();

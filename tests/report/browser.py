@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -37,21 +36,18 @@ class Page:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._call(f"{domain}.enable")
 
-    def open(self, file: Path, width: int = 1400, height: int = 1000, dark: bool = False) -> float:
-        """Load a page from a file; the seconds until it is there."""
-        self._call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+    def open(self, file: Path, width: int = 1400, dark: bool = False) -> None:
+        """Load a page from a file."""
+        size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
         self.requests.clear()
         self._seen.clear()
-        began = time.monotonic()
         self._call("Page.navigate", url=file.resolve().as_uri())
         while "Page.loadEventFired" not in self._seen:
             self._receive()
         self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-        return time.monotonic() - began
 
     def evaluate(self, script: str) -> Any:
         """The value of a JavaScript expression."""
@@ -62,12 +58,6 @@ class Page:
 
     def move(self, x: float, y: float) -> None:
         self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
-    def screenshot(self, file: Path) -> None:
-        size = self._call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12_000), "scale": 1}
-        image = self._call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
-        file.write_bytes(base64.b64decode(image))
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
@@ -100,12 +90,13 @@ class Page:
         self._seen.append(event)
         if event == "Network.requestWillBeSent":
             self.requests.append(facts["request"]["url"])
-        elif event == "Runtime.exceptionThrown":
-            self.complaints.append(str(facts["exceptionDetails"]))
-        elif event == "Runtime.consoleAPICalled" and facts["type"] in ("error", "warning", "assert"):
-            self.complaints.append(str(facts["args"]))
-        elif event == "Log.entryAdded" and facts["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(facts["entry"]["text"])
+        level = facts.get("type") or facts.get("entry", {}).get("level")
+        serious = level in ("error", "warning", "assert") and event in (
+            "Runtime.consoleAPICalled",
+            "Log.entryAdded",
+        )
+        if serious or event == "Runtime.exceptionThrown":
+            self.complaints.append(str(facts))
 
 
 @contextmanager
@@ -114,19 +105,13 @@ def chromium(profile: Path) -> Iterator[Page]:
     assert program is not None
     its_input, to_browser = os.pipe()
     from_browser, its_output = os.pipe()
-    words = [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-    ]
-    words += ["--remote-debugging-pipe", f"--user-data-dir={profile}", "--hide-scrollbars"]
+    argv = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
+    argv += ["--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={profile}"]
     null = os.open(os.devnull, os.O_RDWR)
     # Chromium reads commands from file 3 and answers on file 4.
     files = [(os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2)]
     files += [(os.POSIX_SPAWN_DUP2, its_input, 3), (os.POSIX_SPAWN_DUP2, its_output, 4)]
-    process = os.posix_spawn(program, [program, *words], os.environ, file_actions=files, setpgroup=0)
+    process = os.posix_spawn(program, argv, os.environ, file_actions=files, setpgroup=0)
     for file in (null, its_input, its_output):
         os.close(file)
     try:

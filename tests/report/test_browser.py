@@ -18,13 +18,11 @@ HOSTILE = "<script>document.title = 'harmed'</script>"
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    for index, (task, strength) in enumerate(
-        (("dmc/dog-run", 0.3), ("dmc/walker-walk", 0.9), ("dmc/fish-swim", 0.6))
-    ):
-        write_run(folder / "runs" / f"good-{index}", find(task), 0, strength=strength, evaluations=5, lines=10)
+    for task, strength in (("dog-run", 0.3), ("walker-walk", 0.9), ("fish-swim", 0.6)):
+        write_run(folder / "runs" / task, find(f"dmc/{task}"), 0, strength=strength, evaluations=5, lines=10)
+    odd, versions = folder / "runs" / "odd", {"mujoco": "3.6.0", "name": HOSTILE}
     given = {"critic.width": 64}
-    odd = folder / "runs" / "odd"
-    write_run(odd, find("dmc/dog-run"), 0, given=given, evaluations=5, lines=10, note=HOSTILE)
+    write_run(odd, find("dmc/dog-run"), 0, given=given, evaluations=5, lines=10, versions=versions)
     (odd / "summary.json").unlink()
     (odd / "failure.json").write_text(json.dumps({"error": HOSTILE, "env_step": 7}))
     warning = {"env_step": 3, "name": "dead-units", "text": HOSTILE, "remedy": "reset"}
@@ -49,41 +47,40 @@ def page(browser, written):
     assert browser.evaluate("document.title") == "SimbaV2 results"
 
 
+def cells(page, column):
+    rows = f"[...document.querySelectorAll('#runs-table tbody tr')].map(row => row.cells[{column}])"
+    return page.evaluate(f"{rows}.map(cell => [cell.dataset.value ?? '', cell.textContent])")
+
+
 def test_a_table_is_sorted_by_a_press(page):
-    tasks = "[...document.querySelectorAll('#runs-table tbody th')].map(cell => cell.textContent)"
     heads = page.evaluate("[...document.querySelectorAll('#runs-table thead th')].map(head => head.textContent)")
     column = heads.index("final return")
     press = f"document.querySelectorAll('#runs-table thead button')[{column}].click()"
-    value = (
-        f"[...document.querySelectorAll('#runs-table tbody tr')].map(row => +row.cells[{column}].dataset.value)"
-    )
-    before = page.evaluate(tasks)
+    before = cells(page, 0)
     page.evaluate(press)
-    falling = page.evaluate(value)
+    falling = [float(value) for value, _ in cells(page, column)]
     assert falling == sorted(falling, reverse=True)
-    assert page.evaluate(tasks)[0] == "dmc/walker-walk"
+    assert cells(page, 0)[0][1] == "dmc/walker-walk"
     page.evaluate(press)
-    assert page.evaluate(value) == sorted(falling)
-    assert sorted(page.evaluate(tasks)) == sorted(before)
+    assert [float(value) for value, _ in cells(page, column)] == sorted(falling)
+    assert sorted(cells(page, 0)) == sorted(before)
 
 
-def test_a_curve_is_toggled_by_its_name(page):
-    drawn = "[...document.querySelectorAll('#charts g[data-series=\"1\"]')].map(g => getComputedStyle(g).display)"
+def test_curves_are_toggled_by_their_name_and_show_values_under_the_pointer(page):
+    parts = "document.querySelectorAll('#curve-figures g[id*=\"-series-1-\"]')"
+    drawn = f"[...{parts}].map(g => getComputedStyle(g).display)"
+    press = "document.querySelectorAll('#legend button')[1].click()"
     assert set(page.evaluate(drawn)) == {"inline"}
-    page.evaluate("document.querySelectorAll('#legend button')[1].click()")
+    page.evaluate(press)
     assert set(page.evaluate(drawn)) == {"none"}
     assert page.evaluate("document.querySelectorAll('#legend button')[1].getAttribute('aria-pressed')") == "false"
-    page.evaluate("document.querySelectorAll('#legend button')[1].click()")
+    page.evaluate(press)
     assert set(page.evaluate(drawn)) == {"inline"}
-
-
-def test_values_are_shown_under_the_pointer(page):
-    page.evaluate("document.querySelector('#charts svg').scrollIntoView({block: 'center'})")
-    box = page.evaluate(
-        "(b => [b.x, b.y, b.width, b.height])(document.querySelector('#charts svg').getBoundingClientRect())"
-    )
-    page.move(box[0] + 0.9 * box[2], box[1] + 0.5 * box[3])
-    tip = page.evaluate("document.querySelector('#charts .tip:not([hidden])').textContent")
+    svg = "document.querySelector('#figure-curve-dmc-dog-run svg')"
+    page.evaluate(f"{svg}.scrollIntoView({{block: 'center'}})")
+    x, y, width, height = page.evaluate(f"(b => [b.x, b.y, b.width, b.height])({svg}.getBoundingClientRect())")
+    page.move(x + 0.9 * width, y + 0.4 * height)
+    tip = page.evaluate("document.querySelector('#figure-curve-dmc-dog-run .tip:not([hidden])').textContent")
     assert tip.startswith("step ")
     assert "paper" in tip
 
@@ -91,11 +88,9 @@ def test_values_are_shown_under_the_pointer(page):
 def test_runs_are_filtered_by_words(page):
     page.evaluate("document.getElementById('filter').value = 'failed dog'")
     page.evaluate("document.getElementById('filter').dispatchEvent(new Event('input'))")
-    shown = page.evaluate(
-        "[...document.querySelectorAll('#runs-table tbody tr:not([hidden])')].map(row => row.innerText)"
-    )
-    assert len(shown) == 1
-    assert "failed" in shown[0]
+    rows = "[...document.querySelectorAll('#runs-table tbody tr:not([hidden])')]"
+    (shown,) = page.evaluate(f"{rows}.map(row => row.innerText)")
+    assert "failed" in shown
 
 
 def test_a_failed_run_tells_all_and_hostile_words_stay_words(page):
@@ -115,7 +110,7 @@ def test_a_failed_run_tells_all_and_hostile_words_stay_words(page):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_is_wider_than_a_phone(page, written, dark):
-    page.open(written, width=400, height=800, dark=dark)
+    page.open(written, width=400, dark=dark)
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert back == ("rgb(18, 21, 25)" if dark else "rgb(244, 245, 247)")

@@ -1,8 +1,7 @@
-"""Synthetic run folders, written as training writes them: plausible curves, measures and speeds, no training."""
+"""Synthetic run folders, written as training writes them: plausible curves, metrics and speeds, no training."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from simbav2.config import override, presets, to_json
 from simbav2.envs.tasks import Task, find, tasks
 
 VERSIONS = {"python": "3.11.7", "simbav2": "0.1.0", "jax": "0.10.2", "mujoco": "3.6.0"}
-MEASURES = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
+DIAGNOSTICS = ("feature_norm", "parameter_norm", "gradient_norm", "effective_learning_rate")
 
 
 def write_benchmark(
@@ -43,18 +42,11 @@ def write_run(
     random = np.random.default_rng([seed, sum(task.id.encode()), sum(str(given).encode())])
     steps = np.linspace(0, config.env_steps, evaluations + 1)[1:].astype(int)
     low, high = task.random_score or 0.0, task.reference_score or 1.0
-    level = strength * random.uniform(0.7, 1.2)
-    means = low + (high - low) * level * (1 - np.exp(-4 * steps / config.env_steps))
+    means = low + (high - low) * strength * random.uniform(0.7, 1.2) * (1 - np.exp(-4 * steps / config.env_steps))
     folder.mkdir(parents=True)
-    description = {
-        **to_json(config),
-        "settings": {**(given or {}), "seed": seed},
-        "environment": {"observation_size": task.observation_size, "action_size": task.action_size},
-        "versions": VERSIONS,
-        "stop_after": None,
-        **more,
-    }
-    (folder / "config.json").write_text(json.dumps(description))
+    environment = {"observation_size": task.observation_size, "action_size": task.action_size}
+    facts = {"settings": {**(given or {}), "seed": seed}, "environment": environment, "versions": VERSIONS, **more}
+    (folder / "config.json").write_text(json.dumps({**to_json(config), "stop_after": None, **facts}))
     rows = ["env_step,episode,return,length,success"]
     for step, mean in zip(steps, means, strict=True):
         for episode in range(10):
@@ -71,19 +63,10 @@ def write_run(
             row = {"env_step": int(step), "updates": int(step), "entropy": -3.0, "q": float(random.uniform(0, 5))}
             if number % 5 == 4:
                 for part in ("critic/encoder", "critic/predictor", "actor/encoder", "actor/predictor"):
-                    row |= {f"{part}/{name}": float(random.uniform(0.9, 1.1)) for name in MEASURES}
+                    row |= {f"{part}/{name}": float(random.uniform(0.9, 1.1)) for name in DIAGNOSTICS}
             file.write(json.dumps(row) + "\n")
-    updates = config.updates
-    summary = {
-        "task": task.id,
-        "preset": preset,
-        "seed": seed,
-        "env_steps": config.env_steps,
-        "updates": updates,
-        "seconds": updates / 80.0,
-        "updates_per_second": 80.5,
-        "seconds_per_action": 0.0004,
-    }
+    summary = {"env_steps": config.env_steps, "updates": config.updates, "seconds": config.updates / 80.0}
+    summary |= {"updates_per_second": 80.5, "seconds_per_action": 0.0004}
     (folder / "summary.json").write_text(json.dumps(summary))
 
 
@@ -93,28 +76,19 @@ def write_small_run(
     name: str | None = None,
     finished: bool = True,
     success: float | None = None,
-    mujoco: str = "3.6.0",
+    versions: Mapping[str, str] | None = None,
     summary: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Path:
     """A run folder with nothing but what must be there, from {env_step: returns of the episodes}."""
-    config = {
-        "task": "dmc/walker-walk",
-        "preset": "quick",
-        "seed": 0,
-        "env_steps": 20_000,
-        "critic": {"width": 128, "num_critics": None},
-        **settings,
-    }
+    config = {"task": "dmc/walker-walk", "preset": "quick", "seed": 0, "env_steps": 20_000, **settings}
     folder = top / "runs" / (name or f"run-{config['seed']}")
     folder.mkdir(parents=True)
-    versions = {"simbav2": "0.1.0", "mujoco": mujoco}
-    (folder / "config.json").write_text(json.dumps({**config, "versions": versions}))
-    with (folder / "evaluations.csv").open("w", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow(("env_step", "episode", "return", "length", "success"))
-        for step, returns in evaluations.items():
-            table.writerows((step, index, each, 500, success) for index, each in enumerate(returns))
+    made_with = {"simbav2": "0.1.0", "mujoco": "3.6.0", **(versions or {})}
+    (folder / "config.json").write_text(json.dumps({**config, "versions": made_with}))
+    solved = "" if success is None else success
+    rows = [f"{step},{i},{each},500,{solved}" for step, all in evaluations.items() for i, each in enumerate(all)]
+    (folder / "evaluations.csv").write_text("\n".join(["env_step,episode,return,length,success", *rows, ""]))
     last = max(evaluations, default=0)
     (folder / "progress.csv").write_text(
         "env_step,decisions,updates,return,updates_per_second\n"

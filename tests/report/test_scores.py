@@ -6,21 +6,25 @@ import pytest
 from simbav2.envs.tasks import normalized_score
 from simbav2.errors import InputError
 from simbav2.experiments.report.curve_files import read_curves
+from simbav2.experiments.report.methods import common_settings, methods
 from simbav2.experiments.report.runs import read_run
-from simbav2.experiments.report.scores import (
-    common_settings,
-    mean_curve,
-    methods,
-    run_curve,
-    suite_curve,
+from simbav2.experiments.report.scores import mean_curve, run_curve, suite_curve
+
+
+@pytest.mark.parametrize(
+    ("task", "value", "score"),
+    [
+        ("dmc/walker-walk", 500.0, 0.5),  # 0 to 1000
+        ("mujoco/Hopper-v4", 18.791, 0.0),
+        ("mujoco/Hopper-v4", 3226.0, 1.0),
+        ("Pendulum-v1", -150.0, None),
+        ("d4rl/hopper-medium-v2", 3234.3, 100),
+        ("d4rl/walker2d-medium-expert-v2", 1.629008, 0),
+        ("d4rl/antmaze-umaze-v2", 1.0, None),
+    ],
 )
-
-
-def test_a_score_is_measured_from_random_to_reference():
-    assert normalized_score("dmc/walker-walk", 500.0) == 0.5  # 0 to 1000
-    assert normalized_score("mujoco/Hopper-v4", 18.791) == 0.0
-    assert normalized_score("mujoco/Hopper-v4", 3226.0) == 1.0
-    assert normalized_score("Pendulum-v1", -150.0) is None
+def test_a_score_is_measured_from_random_to_reference(task, value, score):
+    assert normalized_score(task, value) == (score if score is None else pytest.approx(score))
 
 
 def test_a_run_is_averaged_over_its_episodes(make_run):
@@ -44,27 +48,26 @@ def test_seeds_are_averaged_where_all_were_evaluated(make_run):
     (trials,) = method.trials.values()
     assert [trial.seed for trial in trials] == [0, 1, 2]
     curve = mean_curve(trials)
-    np.testing.assert_array_equal(curve.env_step, [10_000])
-    np.testing.assert_array_equal(curve.mean, [3.0])  # of 1 and 5
-    np.testing.assert_array_equal([curve.low, curve.high], [[1.0], [5.0]])
-    assert curve.averaged == "2 seeds"
+    found = (curve.env_step, curve.mean, curve.low, curve.high, curve.averaged)
+    assert found == (10_000, 3.0, 1.0, 5.0, "2 seeds")  # of 1 and 5
+    assert len(mean_curve(trials[2:])) == 0
 
 
 def test_only_runs_that_differ_in_the_seed_alone_are_averaged(make_run):
     settings = [
-        {"critic": {"width": 128}},
-        {"critic": {"width": 128}, "seed": 1},
+        {},
+        {"seed": 1},
         {"critic": {"width": 512}},
-        {"preset": "paper", "critic": {"width": 128}},
-        {"critic": {"width": 128}, "mujoco": "3.5.0"},
-        {"task": "dmc/walker-run", "critic": {"width": 128}},
-        {"critic": {"width": 128}, "ablation": "a"},
+        {"preset": "paper"},
+        {"versions": {"mujoco": "3.5.0"}},
+        {"task": "dmc/walker-run"},
+        {"ablation": "a"},
     ]
-    runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(settings)]
-    found = {
+    small = {"critic": {"width": 128}}
+    runs = [read_run(make_run({1: [1.0]}, name=str(index), **small | each)) for index, each in enumerate(settings)]
+    assert {
         method.label: {task: len(trials) for task, trials in method.trials.items()} for method in methods(runs)
-    }
-    assert found == {
+    } == {
         "paper": {"dmc/walker-walk": 1},
         "quick, critic.width 128, versions.mujoco 3.5.0": {"dmc/walker-walk": 1},
         "quick, critic.width 128, versions.mujoco 3.6.0": {"dmc/walker-run": 1, "dmc/walker-walk": 2},
@@ -73,30 +76,25 @@ def test_only_runs_that_differ_in_the_seed_alone_are_averaged(make_run):
     }
 
 
+def test_a_run_that_lacks_a_new_setting_is_averaged_with_one_that_has_its_default(make_run):
+    old = make_run({1: [1.0]}, name="old", schedule={"measure_every": 1_000}, versions={"simbav2": "0.1.0"})
+    new = make_run({1: [1.0]}, name="new", seed=1, drop_bad_steps="diverged", versions={"simbav2": "0.2.0"})
+    other = make_run({1: [1.0]}, name="other", seed=2, drop_bad_steps="never")
+    assert [len(method.runs) for method in methods(map(read_run, (old, new, other)))] == [2, 1]
+
+
 def test_a_method_is_named_by_its_preset_and_what_was_given(make_run):
-    given = {"critic.width": 64, "tau": 0.01, "seed": 3}
-    runs = [
-        read_run(make_run({1: [1.0]}, name="plain")),
-        read_run(make_run({1: [1.0]}, name="given", critic={"width": 64}, settings=given, seed=3)),
-    ]
-    assert [method.label for method in methods(runs)] == ["quick", "quick, critic.width 64, tau 0.01"]
-
-
-def test_what_all_methods_share_is_told_once(make_run):
-    runs = [
-        read_run(make_run({1: [1.0]}, name=preset, preset=preset, tau=0.01, settings={"tau": 0.01, **more}))
-        for preset, more in (("quick", {}), ("paper", {"critic.width": 64}))
-    ]
-    found = methods(runs)
-    assert [method.label for method in found] == ["paper, critic.width 64", "quick"]
-    assert common_settings(found) == {"tau": 0.01}
+    given = {"quick": {"tau": 0.01, "seed": 3}, "paper": {"tau": 0.01, "critic.width": 64}}
+    runs = [read_run(make_run({1: [1.0]}, name=name, preset=name, settings=given[name])) for name in given]
+    assert [method.label for method in methods(runs)] == ["paper, critic.width 64", "quick"]
+    assert common_settings(methods(runs)) == {"tau": 0.01}  # what all share is told once
     assert [method.label for method in methods(runs[:1])] == ["quick, tau 0.01"]
 
 
-def test_fields_that_follow_from_the_task_do_not_part_a_system(make_run):
+def test_what_follows_from_the_task_does_not_split_a_method(make_run):
     facts = [
-        {"task": "mujoco/Hopper-v4", "updates_per_decision": 1.0, "critic": {"width": 128, "num_critics": 2}},
-        {"task": "dmc/walker-walk", "updates_per_decision": 2.0, "critic": {"width": 128, "num_critics": 1}},
+        {"task": "mujoco/Hopper-v4", "updates_per_decision": 1.0, "critic": {"num_critics": 2}},
+        {"task": "dmc/walker-walk", "updates_per_decision": 2.0, "observation_order": "sorted"},
     ]
     runs = [read_run(make_run({1: [1.0]}, name=str(index), **each)) for index, each in enumerate(facts)]
     (method,) = methods(runs)
@@ -109,15 +107,11 @@ def test_fields_that_follow_from_the_task_do_not_part_a_system(make_run):
 
 def test_the_label_of_a_method_does_not_repeat_what_follows_from_its_data(make_run):
     runs = [
-        read_run(make_run({1: [1.0]}, name=name, data={"source": name, "sha256": name}, discount=gamma, tau=tau))
-        for name, gamma, tau in (("a.hdf5", 0.99, 0.01), ("b.hdf5", 0.995, 0.02))
+        read_run(make_run({1: [1.0]}, name=name, data=data, discount=gamma, weight_decay=decay))
+        for name, gamma, decay in (("a.hdf5", 0.99, 0.01), ("b.hdf5", 0.995, 0.02))
+        for data in [{"source": name, "sha256": name, "transitions": 1_000}]
     ]
-    assert [method.label for method in methods(runs)] == ["quick, tau 0.01", "quick, tau 0.02"]
-
-
-def test_a_method_without_evaluations_has_an_empty_curve(make_run):
-    (method,) = methods([read_run(make_run({}, finished=False))])
-    assert len(mean_curve(method.trials["dmc/walker-walk"])) == 0
+    assert [method.label for method in methods(runs)] == ["quick, weight_decay 0.01", "quick, weight_decay 0.02"]
 
 
 def test_scores_are_runs_by_tasks(make_run):
@@ -149,12 +143,6 @@ def test_the_curve_of_a_suite_is_of_normalised_means(make_run):
     assert curve.averaged == "2 tasks, 1 seed"
 
 
-def test_d4rl_scores_are_in_percent_of_the_expert():
-    assert normalized_score("d4rl/hopper-medium-v2", 3234.3) == pytest.approx(100)
-    assert normalized_score("d4rl/walker2d-medium-expert-v2", 1.629008) == pytest.approx(0)
-    assert normalized_score("d4rl/antmaze-umaze-v2", 1.0) is None
-
-
 CURVES = """,exp_name,env_name,seed,metric,env_step,value
 0,simba,dog_trot,1,avg_return,0.0,10.0
 1,simba,dog_trot,1,avg_return,50000.0,64.5
@@ -163,6 +151,8 @@ CURVES = """,exp_name,env_name,seed,metric,env_step,value
 4,simba,myo-reach,1,avg_return,50000.0,-9.0
 5,simba,myo-reach,1,avg_success,50000.0,0.7
 6,odd,cartpole-balance_sparse,0,avg_return,5.0,3.0
+7,odd,dmc-walker-run,0,episode_return,5.0,4.0
+8,odd,mujoco/Ant-v4,0,return,5.0,5.0
 """
 
 
@@ -173,7 +163,7 @@ def test_the_authors_files_are_read_by_our_task_ids(tmp_path):
     np.testing.assert_array_equal(simba.trials["dmc/dog-trot"][0].curve.mean, [10.0, 64.5])
     assert simba.trials["myosuite/myo-reach"][0].final == 0.7  # success, not return
     assert (simba.trials["hbench/h1-walk"][0].seed, odd.label) == (2, "odd")
-    assert list(odd.trials) == ["dmc/cartpole-balance-sparse"]
+    assert list(odd.trials) == ["mujoco/Ant-v4", "dmc/cartpole-balance-sparse", "dmc/walker-run"]
 
 
 @pytest.mark.parametrize(
