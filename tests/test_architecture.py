@@ -11,14 +11,14 @@ ROOT = Path(simbav2.__file__).parent
 # From the bottom up: a module may import its own row and those above it in this list. The longest name that fits
 # counts: the parts of `training` that make or load an agent are above `agent`, the rest is below.
 LAYERS = [
-    ("errors", "types", "runtime"),
+    ("errors", "types", "runtime", "download"),
     ("backend", "envs"),
     ("config",),
     ("networks",),
     ("losses",),
     ("learner",),
     ("diagnostics", "normalization", "replay"),
-    ("datasets", "download"),
+    ("datasets",),
     ("actor_critic",),
     ("checkpoint",),
     ("training",),
@@ -31,7 +31,7 @@ LAYERS = [
 ]
 ROOM = {name: row for row, names in enumerate(LAYERS) for name in names}
 ENTRY = {"", "interop"}  # `import simbav2` makes names of all rooms available when they are first used
-UPWARDS = {("experiments.sweep.worker", "cli"), ("interop.card", "experiments")}  # a process that is a command
+UPWARDS = {("experiments.sweep.worker", "cli")}  # a process that is a command
 
 
 def modules() -> dict[str, Path]:

@@ -107,11 +107,22 @@ def test_what_follows_from_the_task_does_not_split_a_method(make_run):
 
 def test_the_label_of_a_method_does_not_repeat_what_follows_from_its_data(make_run):
     runs = [
-        read_run(make_run({1: [1.0]}, name=name, data=data, discount=gamma, weight_decay=decay))
+        read_run(
+            make_run(
+                {1: [1.0]},
+                name=name,
+                data=data,
+                discount=gamma,
+                optimizer={"kind": "AdamW", "weight_decay": decay},
+            )
+        )
         for name, gamma, decay in (("a.hdf5", 0.99, 0.01), ("b.hdf5", 0.995, 0.02))
         for data in [{"source": name, "sha256": name, "transitions": 1_000}]
     ]
-    assert [method.label for method in methods(runs)] == ["quick, weight_decay 0.01", "quick, weight_decay 0.02"]
+    assert [method.label for method in methods(runs)] == [
+        "quick, optimizer.weight_decay 0.01",
+        "quick, optimizer.weight_decay 0.02",
+    ]
 
 
 def test_scores_are_runs_by_tasks(make_run):

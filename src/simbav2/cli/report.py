@@ -13,16 +13,10 @@ from simbav2.errors import InputError
 
 def add(command: AddCommand) -> None:
     parser = command("report", _run, "write tables, curves and one HTML page about runs")
-    runs = (
-        "runs, folders that hold runs, or CSV files of curves as for --curves; published methods on the same task "
-    )
-    runs += "at the same budget are shown next to them"
+    runs = "runs, folders that hold runs, or CSV files as for --curves; adds published results at the same budget"
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help=runs)
     add_option(parser, "--out DIR", "the folder to write", Path, Path("report"))
-    curves = (
-        "add curves of other methods: a CSV file with exp_name,env_name,seed,metric,env_step,value, such as the "
-    )
-    curves += "report's own curves.csv"
+    curves = "curves from a CSV file with exp_name,env_name,seed,metric,env_step,value, such as the report's"
     add_option(parser, "--curves FILE", curves, Path, action="append")
     watch = "rewrite it while runs progress, every SECONDS (default: 30); the page reloads itself"
     add_option(parser, "--watch SECONDS", watch, int, nargs="?", const=30)

@@ -43,8 +43,8 @@ def suite_table(suite: str, methods: Sequence[Method]) -> Table | None:
         name=f"full-{suite}",
         title=f"{suite_title(suite)}, task by task",
         caption=f"Final {'success rate in percent' if SUITES[suite].metric == 'success' else 'return'} after"
-        " training, with its 95 % interval (published: the paper's; ours: the bootstrap over runs). Aggregates are of"
-        f" normalised scores ({SUITES[suite].unit}); the published ones as printed.",
+        " training, with its 95 % interval (published: the paper's; ours: the bootstrap over runs). Aggregates"
+        f" are of normalised scores ({SUITES[suite].unit}); the published ones as printed.",
         ids=ids,
         published=columns,
         printed={name: _printed(name, suite) for name in columns},
