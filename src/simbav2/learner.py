@@ -67,21 +67,13 @@ def apply_gradient(
     train_state: TrainState, gradient: Params, rate: Array, part: Adam | AdamW, batch_stats: Params = None
 ) -> TrainState:
     """One step of the optimiser, and re-projection of the weights that have a norm to keep."""
-    before = train_state.optimizer
-    count = optax.safe_increment(before.count)
-    mu = jax.tree.map(lambda m, g: part.b1 * m + (1 - part.b1) * g, before.mu, gradient)
-    nu = jax.tree.map(lambda v, g: part.b2 * v + (1 - part.b2) * (g * g), before.nu, gradient)
-    times = count.astype(jnp.float32)
-    correction = jnp.sqrt(1 - part.b2**times)
-    step, epsilon = rate * correction / (1 - part.b1**times), part.epsilon * correction
+    step, optimizer = adam(part).update(gradient, train_state.optimizer)
     decay = part.weight_decay if isinstance(part, AdamW) else 0.0
-    kept = 1 - rate * decay
 
-    def move(p: Array, m: Array, v: Array) -> Array:
-        return (kept * p if decay else p) - step * m / (jnp.sqrt(v) + epsilon)
+    def move(p: Array, d: Array) -> Array:
+        return p - rate * (d + decay * p if decay else d)
 
-    moved = jax.tree.map(move, train_state.params, mu, nu)
-    optimizer = before._replace(count=count, mu=mu, nu=nu)
+    moved = jax.tree.map(move, train_state.params, step)
     return TrainState(project(moved), optimizer, train_state.batch_stats if batch_stats is None else batch_stats)
 
 

@@ -19,7 +19,12 @@ def add(command: AddCommand) -> None:
     parser.add_argument("suite", nargs="?", metavar="SUITE", help="list only this suite")
     add_option(parser, "--check", "build and step each task and report what is missing")
 
-    command("presets", _presets, "show the presets as differences from `simbav2`, and the ablations", json=True)
+    about = "show the presets as differences from `simbav2`, and the ablations"
+    parser = command("presets", _presets, about, json=True)
+    parser.add_argument("names", nargs="*", metavar="PRESET", help="show only these")
+    add_option(
+        parser, "--cost", "measure what an update costs: GFLOP, parameters, updates per second, compilation"
+    )
 
     parser = command("assets", _assets, "download model files that the package may not include", json=True)
     parser.add_argument("name", choices=["humanoid-bench"], help="the HumanoidBench models, for the suite hbench")
@@ -84,7 +89,10 @@ def _check_tasks(rows: Iterable[Task], as_json: bool) -> int:
 
 
 def _presets(options: argparse.Namespace) -> int:
-    differences = {name: presets.difference(preset.config) for name, preset in presets.PRESETS.items()}
+    chosen = {presets.preset(name).preset: presets.PRESETS[name] for name in options.names} or presets.PRESETS
+    if options.cost:
+        return _costs(list(chosen), options.json)
+    differences = {name: presets.difference(preset.config) for name, preset in chosen.items()}
     ablations = presets.ABLATIONS.items()
     if options.json:
         return print_json({
@@ -94,15 +102,31 @@ def _presets(options: argparse.Namespace) -> int:
                 "differs": {field: after for field, (_, after) in differences[name].items()},
                 "ablations": {x: each.about for x, each in ablations if presets.applies(x, preset.config)},
             }
-            for name, preset in presets.PRESETS.items()
+            for name, preset in chosen.items()
         })  # fmt: skip
-    for name, preset in presets.PRESETS.items():
+    for name, preset in chosen.items():
         print(f"{name}{' (default)' if name == presets.DEFAULT else ''}: {preset.about}")
         for field, (before, after) in differences[name].items():
             print(f"    --{field.replace('_', '-'):<44} {'' if before is None else before} -> {after}")
     print("\nablations (section 5.5, table 2), on any preset that has the part: --ablation X")
     for letter, ablation in ablations:
         print(f"  {letter}  {ablation.about}")
+    return 0
+
+
+def _costs(names: list[str], as_json: bool) -> int:
+    from simbav2.experiments.benchmark import TASK, costs
+
+    if as_json:
+        return print_json([dataclasses.asdict(cost) for cost in costs(names)])
+    print(f"on {TASK.id}, at each preset's own size; updates per second and compilation measured here")
+    print(
+        f"{'':<14}{'GFLOP/update':>13}{'actor':>10}{'critics':>11}{'updates/step':>13}{'updates/s':>10}{'compile':>9}"
+    )
+    for cost in costs(names):
+        counts = f"{cost.actor_parameters:>10,}{cost.critic_parameters:>11,}{cost.updates_per_env_step:>13g}"
+        speed = f"{cost.updates_per_second:>10.1f}{cost.compile_seconds:>7.1f} s"
+        print(f"{cost.preset:<14}{cost.gflop_per_update:>13.2f}{counts}{speed}", flush=True)
     return 0
 
 

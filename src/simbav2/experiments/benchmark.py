@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,8 +30,10 @@ from simbav2.agent import Agent
 from simbav2.backend import wait
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config, override, presets
+from simbav2.diagnostics import parameter_counts
 from simbav2.envs.tasks import SUITES, Task, tasks
 from simbav2.envs.vector import Step
+from simbav2.experiments.compute import count_compute
 from simbav2.learner import Learner
 from simbav2.replay import Replay
 from simbav2.training.console import Display, Status
@@ -191,6 +193,45 @@ def updates(cases: list[Case], rounds: int = FULL.rounds) -> tuple[float, list[U
         Update(*case[:4], median(times[case]), programs[case].gflop, median(fractions[case])) for case in cases
     ]
     return median(peaks), rows
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a preset costs on `TASK`, at its own size."""
+
+    preset: str
+    gflop_per_update: float  # counted: `compute.count_compute`
+    actor_parameters: int
+    critic_parameters: int  # of all critics
+    updates_per_env_step: float
+    updates_per_second: float  # measured here
+    compile_seconds: float  # likewise, with an empty cache
+
+
+def costs(names: Sequence[str], rounds: int = 3) -> Iterator[Cost]:
+    with _empty_cache():
+        for name in names:
+            yield _cost(name, rounds)
+
+
+def _cost(name: str, rounds: int) -> Cost:
+    config = presets.preset(name).resolve(TASK)
+    sizes = TASK.observation_size, TASK.action_size
+    critics, repeat = config.critic.num_critics or 1, config.action_repeat or 1
+    # As many updates as it takes for every network to have its turn.
+    case = Case(name, config.critic.width, critics, max(2, config.actor_every))
+    program = Program(case)
+    seconds = median(program.milliseconds() for _ in range(rounds)) / 1000
+    counts = parameter_counts(config, *sizes)
+    return Cost(
+        preset=name,
+        gflop_per_update=count_compute(config, *sizes).update / 1e9,
+        actor_parameters=counts.actor,
+        critic_parameters=critics * counts.critic,
+        updates_per_env_step=(config.updates_per_decision or 1) / repeat,
+        updates_per_second=case.updates / seconds,
+        compile_seconds=max(0.0, program.first_seconds - seconds),
+    )
 
 
 class Stopwatch:
