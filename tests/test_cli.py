@@ -85,6 +85,20 @@ def test_presets_show_their_difference_from_the_default(capsys):
     assert [name for name, preset in shown.items() if preset["default"]] == [presets.DEFAULT]
     assert main(["presets"]) == 0
     assert "--learning-rate.final" in capsys.readouterr().out
+    assert main(["presets", "xqc", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["xqc"]
+    assert main(["presets", "xqz"]) == 2
+    assert "did you mean 'xqc'?" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_the_cost_of_a_preset_is_counted_and_measured(capsys):
+    assert main(["presets", "sac", "--cost", "--json"]) == 0
+    (cost,) = json.loads(capsys.readouterr().out)
+    # cheetah-run: 17 observations, 6 actions; two layers of 256, two critics.
+    assert cost["critic_parameters"] == 2 * (23 * 256 + 256 + 256 * 256 + 256 + 256 + 1)
+    assert cost["updates_per_env_step"] == 1  # two per decision of two steps
+    assert min(cost["updates_per_second"], cost["compile_seconds"]) > 0
 
 
 def test_train_evaluate_report(capsys, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from toys import TINY
 
 from simbav2 import tasks
-from simbav2.config import LinearDecay, override, presets
+from simbav2.config import CosineDecay, LinearDecay, override, presets
 from simbav2.learner import Learner, learning_rate
 from simbav2.losses import bootstrap_target, next_action, temperature_loss
 from simbav2.networks.architectures import HypersphericalEncoder
@@ -136,6 +136,12 @@ def test_learning_rate_is_linear_then_constant():
     decay = LinearDecay(initial=1e-4, final=3e-5)
     rates = [float(learning_rate(decay, np.int32(at), 1_000)) for at in (0, 500, 1_000, 5_000)]
     np.testing.assert_allclose(rates, [1e-4, 6.5e-5, 3e-5, 3e-5], rtol=1e-5)
+
+
+def test_a_cosine_decay_holds_first_and_ends_at_its_final_rate():
+    decay = CosineDecay(initial=3e-4, final=1.5e-4, hold=100)
+    rates = [float(learning_rate(decay, np.int32(at), 1_100)) for at in (0, 100, 600, 1_100, 5_000)]
+    np.testing.assert_allclose(rates, [3e-4, 3e-4, 2.25e-4, 1.5e-4, 1.5e-4], rtol=1e-5)
 
 
 def test_rewards_and_observations_are_normalized_inside():

@@ -7,8 +7,10 @@ from learning import chain_settings
 from toys import Chain
 
 from simbav2 import SimbaV2
-from simbav2.config import presets
+from simbav2.config import override, presets
+from simbav2.errors import InputError
 from simbav2.networks.sphere import columns
+from simbav2.training.trainer import HeldNoise
 
 # Those that learn by acting; tests/test_offline.py has the others.
 ACTING = [name for name, preset in presets.PRESETS.items() if not preset.config.imitates]
@@ -70,3 +72,58 @@ def test_only_policies_with_entropy_log_it(name):
     logged = set(agent.trainer.update() or ())
     assert ({"entropy", "temperature"} <= logged) == (not name.startswith(("ddpg", "td3")))
     assert {"q", "actor_loss", "critic_loss", "learning_rate"} <= logged
+
+
+def test_noise_is_held_for_a_number_of_decisions_drawn_by_a_zeta_law():
+    held = HeldNoise(seed=0, longest=16, num_envs=1)
+    draws = [held.draw(decision) for decision in range(20_000)]
+    assert all(draw <= decision for decision, draw in enumerate(draws))
+    lengths = np.diff([*np.flatnonzero(np.diff([-1, *draws])), len(draws)])
+    shares = np.array([1 / n**2 for n in range(1, 17)])
+    assert lengths.max() <= 16
+    # P(1) = 0.6312 and a mean of 2.134; the deviations over 9,400 draws are 0.005 and 0.026.
+    assert np.mean(lengths == 1) == pytest.approx(1 / shares.sum(), abs=0.03)
+    assert lengths.mean() == pytest.approx(np.arange(1, 17) @ shares / shares.sum(), abs=0.15)
+    # A resumed run starts in the middle.
+    resumed = HeldNoise(seed=0, longest=16, num_envs=1)
+    middle = next(at for at in range(10_000, 20_000) if draws[at] < at)
+    resumed.drawn, resumed.until = (
+        draws[middle],
+        next(at for at in range(middle, 20_000) if draws[at] != draws[middle]),
+    )
+    assert [resumed.draw(decision) for decision in range(middle, 20_000)] == draws[middle:]
+
+
+def test_without_repetition_every_decision_has_its_own_noise():
+    held = HeldNoise(seed=0, longest=1, num_envs=4)
+    assert [held.draw(decision) for decision in range(0, 40, 4)] == list(range(0, 40, 4))
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "message"),
+    [
+        ("simbav2", {"critic.joint_batch": True}, "critic.architecture Hyperspherical has none"),
+        ("redq", {"critic.target_subset": 11}, "expected at most critic.num_critics, 10"),
+        ("tqc", {"value.drop": 25}, "expected less than value.quantiles, 25"),
+        ("droq", {"critic.architecture.dropout": 1.0}, "expected at least 0 and less than 1"),
+    ],
+)
+def test_mixtures_without_meaning_are_refused_in_one_line(preset, changes, message):
+    with pytest.raises(InputError, match=message):
+        override(presets.preset(preset), changes)
+
+
+@pytest.mark.full
+def test_simbav2_takes_the_parts_of_other_methods():
+    mixture = {
+        "policy.noise_repeat": 16,
+        "actor_every": 2,
+        "learning_rate": "CosineDecay",
+        "replay.n_step": 3,
+        "warmup_decisions": 200,
+        "critic.width": 16,
+        "actor.width": 16,
+    }
+    agent = SimbaV2("dmc/cartpole-swingup", **mixture).learn(800)
+    assert agent.updates == 2 * (400 - 200 + 1)
+    assert int(agent.state.actor.optimizer.count) == agent.updates // 2
