@@ -22,10 +22,11 @@ from doc_pages import ROOT, programs, scripts
 from fake_hub import FakeHub
 from servers import serving
 
-from simbav2 import SimbaV2, cli
+from simbav2 import cli
 from simbav2.cli.parser import parse
 from simbav2.experiments import benchmark
 from simbav2.experiments.sweep.plan import read_plan
+from simbav2.training.trainer import Trainer
 
 NOT_RUN = {
     "pip": "changes the environment that the tests run in; tests/test_docs.py checks the extras",
@@ -211,7 +212,7 @@ def bare_runs(request, monkeypatch, script):
     monkeypatch.setenv("WANDB_SILENT", "true")
     if script != FIRST:
         request.getfixturevalue("empty_reports")
-        monkeypatch.setattr(SimbaV2, "measure", lambda agent: {})
+        monkeypatch.setattr(Trainer, "diagnostics", lambda trainer: {})
 
 
 @pytest.fixture(scope="session")

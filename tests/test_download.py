@@ -8,7 +8,8 @@ import pytest
 from servers import NOBODY, OneFile, serving
 
 from simbav2 import InputError
-from simbav2.download import cache_folder, fetch
+from simbav2.download import fetch
+from simbav2.runtime import cache_folder
 
 CONTENT = bytes(range(256)) * 10
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

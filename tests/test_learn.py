@@ -204,7 +204,7 @@ def test_one_environment_is_made_again_from_its_spec_or_asked_for():
 
     nameless = Countdown()
     agent = Agent(nameless, **TINY)
-    with pytest.raises(InputError, match=r"no spec to make one from; give one \(`env=` of evaluate") as caught:
+    with pytest.raises(InputError, match=r"no spec to make it from; give one \(`env=` of evaluate") as caught:
         agent.evaluate(2)
     assert "\n" not in str(caught.value)
     other = Countdown()
@@ -214,7 +214,7 @@ def test_one_environment_is_made_again_from_its_spec_or_asked_for():
     class Unrecorded(gym.Wrapper):
         pass
 
-    with pytest.raises(InputError, match="no spec to make one from"):
+    with pytest.raises(InputError, match="no spec to make it from"):
         Agent(Unrecorded(gym.make("Pendulum-v1")), **TINY).evaluate(1)
 
 
