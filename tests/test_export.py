@@ -222,6 +222,11 @@ def check(actor: config.Actor, policy, observation_size: int, action_size: int) 
     shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, observation_size)))
     shapes = Variables(shapes["params"], shapes.get("batch_stats"))
     variables = jax.tree.map(lambda leaf: trained(leaf.shape, rng), shapes)
+    # As large as the squares of what passes through: smaller variances would enlarge the rounding at every layer.
+    stats = jax.tree_util.tree_map_with_path(
+        lambda path, leaf: 4 * leaf + 1 if path[-1].key == "var" else leaf, variables.batch_stats
+    )
+    variables = variables._replace(batch_stats=stats)
     # Far from the origin in units of the deviation, as positions and clocks are.
     mean, std = 30 * rng.normal(size=observation_size), rng.uniform(1e-3, 5, observation_size)
     normalizer = Normalizer(mean.astype(np.float32), std.astype(np.float32), np.float32(1))
