@@ -1,5 +1,7 @@
 """Every method and every ablation change trains, on a task of each of two suites."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from simbav2 import SimbaV2
 from simbav2.config import override, presets
 from simbav2.errors import InputError
 from simbav2.networks.sphere import columns
+from simbav2.training import run
 from simbav2.training.trainer import HeldNoise
 
 # Those that learn by acting; tests/test_offline.py has the others.
@@ -58,6 +61,44 @@ def test_trains(task, preset, ablation):
         np.testing.assert_allclose(np.linalg.norm(kernel, axis=-2), 1, atol=1e-5)
     action, _ = agent.predict(np.zeros(agent.task.observation_size))
     assert np.all(np.abs(action) <= 1)
+
+
+# Those with constants of their own papers.
+OTHERS = ("td3", "tqc", "crossq", "redq", "droq", "xqc", "flashsac")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("task", ["myosuite/myo-reach", "hbench/h1-stand"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_methods_train_on_the_other_suites(name, task):
+    try:
+        agent = SimbaV2(task, preset=name, **SMALL)
+    except InputError as error:
+        pytest.skip(str(error))
+    agent.learn(3_000)
+    assert int(agent.state.updates) == agent.updates > 50
+    for leaf in jax.tree.leaves(agent.state):
+        assert np.isfinite(leaf).all()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "flashsac" else pytest.mark.full) for name in OTHERS]
+)
+def test_a_stopped_run_of_another_method_resumes_to_the_same_bits(name, tmp_path):
+    settings = SMALL | {"env_steps": 900, "warmup_decisions": 100, "updates_per_decision": 0.5}
+    settings |= {"schedule.evaluation_episodes": 1, "schedule.evaluate_every": 900, "schedule.log_every": 300}
+
+    def agent():
+        return SimbaV2("dmc/cartpole-swingup", preset=name, seed=5, **settings)
+
+    whole = run.start(agent(), tmp_path / "whole")
+    run.start(agent(), tmp_path / "parts", stop_after=437)
+    resumed = run.resume(tmp_path / "parts", stop_after=900)
+    assert whole is not None
+    assert resumed is not None
+    summaries = [json.loads((tmp_path / part / "summary.json").read_text()) for part in ("whole", "parts")]
+    assert summaries[0]["params_sha256"] == summaries[1]["params_sha256"]
+    assert summaries[0]["final_return"] == summaries[1]["final_return"]
 
 
 @pytest.mark.numerics  # the programs of tests/test_learning.py
