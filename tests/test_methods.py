@@ -21,7 +21,7 @@ ACTING = [name for name, preset in presets.PRESETS.items() if not preset.config.
 METHODS = [(name, None) for name in ACTING] + [("paper", letter) for letter in presets.ABLATIONS]
 NAMES = [name if letter is None else f"ablation-{letter}" for name, letter in METHODS]
 # `make test` trains one of each kind, `make test-all` every one.
-KINDS = ("simbav2", "ddpg-mlp", "redq")
+KINDS = ("simbav2", "ddpg-mlp")
 SMALL = {
     "actor.width": 8,
     "critic.width": 8,
