@@ -295,10 +295,9 @@ def _check_sizes(config: Config, task: Task, folder: Path) -> None:
     """Networks are only planned that the file can hold: no size exceeds its bytes, no number its arrays."""
     size, arrays = length(folder / LEARNER), len(array_names(folder / LEARNER))
     found = {"observation_size": task.observation_size, "action_size": task.action_size}
-    found |= {name: value for name, value in leaves(config).items() if name.partition(".")[2]}
+    sizes = (".width", ".depth", ".num_critics", ".atoms", ".quantiles")
+    found |= {name: value for name, value in leaves(config).items() if name.endswith(sizes)}
     for name, value in found.items():
-        if name.startswith(("replay.", "data.", "schedule.", "target.")) or type(value) is not int:
-            continue
         limit = arrays if name.endswith((".depth", ".num_critics")) else size
         if value > limit:
             raise CheckpointError(f"{folder / CONFIG} does not fit {LEARNER}: {name} is {value}")
