@@ -13,6 +13,7 @@ from simbav2.errors import CheckpointError, Failure, InputError
 
 if TYPE_CHECKING:
     from simbav2.agent import Agent, SimbaV2
+    from simbav2.envs.conformance import check_vector_env
     from simbav2.envs.make import make_env
     from simbav2.training.callbacks import Callback
 
@@ -25,6 +26,7 @@ __all__ = [
     "InputError",
     "SimbaV2",
     "Task",
+    "check_vector_env",
     "interop",
     "make_env",
     "tasks",
@@ -34,6 +36,7 @@ _LAZY = {
     "Agent": "simbav2.agent",
     "Callback": "simbav2.training.callbacks",
     "SimbaV2": "simbav2.agent",
+    "check_vector_env": "simbav2.envs.conformance",
     "make_env": "simbav2.envs.make",
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simbav2 import diagnostics
-from simbav2.config import Config, Schedule
+from simbav2.config import Config
 from simbav2.envs.spaces import Spaces
 from simbav2.envs.tasks import Task
 from simbav2.learner import Learner, LearnerState
@@ -25,7 +25,7 @@ _EVALUATION = 3  # the random stream; the others are the trainer's
 
 def _compiled(config: Config) -> Config:
     """`config` without what the compiled programs do not depend on."""
-    config = replace(config, seed=0, schedule=Schedule(), drop_bad_steps=Config.drop_bad_steps, reset_every=None)
+    config = replace(config.essential(), seed=0, drop_bad_steps=Config.drop_bad_steps, reset_every=None)
     return config if config.scheduled else replace(config, env_steps=Config.env_steps)
 
 

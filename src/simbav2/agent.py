@@ -60,7 +60,7 @@ class Agent(ActorCritic):
             )
         given = {name.replace("-", "_") for name in settings}
         num_envs = config.num_envs if "num_envs" in given else None  # a vector environment has its own
-        envs = make_vector_env(env, config.seed, num_envs, config.action_repeat, config.drop_bad_steps)
+        envs = make_vector_env(env, config.seed, num_envs, **config.env_options)
         config = replace(config, num_envs=envs.num_envs).resolve(envs.task)
         super().__init__(config, envs.task, spaces=envs.spaces)
         self._start(Trainer(self, env, envs), open_ended="env_steps" not in given)

@@ -382,6 +382,10 @@ class Config:
     env_steps: int = setting(1_000_000, "simulator steps; schedules are made for them", at_least=1)
     action_repeat: int | None = setting(None, "simulator steps per decision; none: the task's own", at_least=1)
     num_envs: int = setting(1, "environments stepped side by side", at_least=1)
+    env_workers: int = setting(0, "processes that share the environments; 0: they step in this one", at_least=0)
+    evaluation_workers: int = setting(0, "the same for the environments of evaluations", at_least=0)
+    env_backend: Literal["local", "ray"] = setting("local", "where the workers are: local, ray (a Ray cluster)")
+    env_address: str | None = setting(None, "address of the Ray cluster; none: one is started on this machine")
     warmup_decisions: int = setting(
         5_000, "decisions before the first update: uniformly random, or by what was learned from data", at_least=0
     )
@@ -425,6 +429,8 @@ class Config:
         if self.data.source and not self.data.transitions:
             raise InputError("data.source comes without its transitions; use `simbav2 offline`, which counts them")
         check_bounds(self)
+        if self.env_backend == "ray" and not self.env_workers:
+            raise InputError("env_backend is ray, but env_workers is 0; expected at least 1")
         for name, network in (("actor", self.actor), ("critic", self.critic)):
             if network.joint_batch and not isinstance(network.architecture, BatchNormMLP | BatchNormResidual):
                 raise InputError(
@@ -497,12 +503,27 @@ class Config:
         """Updates the learning rate's schedule is made for: those on recorded data where there is any."""
         return self.offline_updates or self.online_updates
 
+    def essential(self) -> Config:
+        """Without the schedule and the workers, which change no result."""
+        return replace(self, schedule=Schedule(), **{name: getattr(Config, name) for name in _WORKERS})
+
+    @property
+    def env_options(self) -> dict[str, Any]:
+        """How `make_vector_env` makes the environments."""
+        return {
+            "action_repeat": self.action_repeat,
+            "drop_bad_steps": self.drop_bad_steps,
+            "workers": self.env_workers,
+            "backend": self.env_backend,
+            "address": self.env_address,
+        }
+
     def digest(self) -> str:
         """A hash of what differs from the default config: a new field with a neutral default renames no run.
 
-        The schedule is left out: how often a run logs, evaluates and saves does not change what it learns.
+        What changes no result is left out: how often a run logs, evaluates and saves, and where environments run.
         """
-        changed = changes(replace(self, schedule=Schedule()), type(self)())
+        changed = changes(self.essential(), type(self)())
         return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -511,6 +532,9 @@ class Config:
         task = re.sub(r"[^A-Za-z0-9.-]+", "-", self.task).strip("-.")[:100]
         method = f"{self.preset}-{self.ablation}" if self.ablation else self.preset
         return f"{task}-{method}-s{self.seed}-{self.digest()}"
+
+
+_WORKERS = ("env_workers", "evaluation_workers", "env_backend", "env_address")
 
 
 def heuristic_discount(episode_length: int, action_repeat: int) -> float:

@@ -44,7 +44,7 @@ def make_agent(
     data = replace(config.data, source=_name(source), file=None if file is None else str(file.resolve()))
     with dataset.opened(replace(data, transitions=1)) as opened:
         task = task or _task(source, opened)
-        envs = make_vector_env(task, config.seed, config.num_envs, config.action_repeat, config.drop_bad_steps)
+        envs = make_vector_env(task, config.seed, config.num_envs, **config.env_options)
         _check_sizes(opened, envs.task)
         config = config.resolve(envs.task)
         assert config.discount is not None

@@ -121,9 +121,9 @@ class Trainer:
             self.agent.known_spaces = self._envs.spaces
         return self._envs
 
-    def make_envs(self, source: Any, seed: int, num_envs: int | None) -> Envs:
+    def make_envs(self, source: Any, seed: int, num_envs: int | None, **options: Any) -> Envs:
         config, task = self.config, self.agent.task
-        envs = make_vector_env(source, seed, num_envs, config.action_repeat, config.drop_bad_steps)
+        envs = make_vector_env(source, seed, num_envs, **{**config.env_options, **options})
         expected, found = (task.observation_size, task.action_size), (envs.observation_size, envs.action_size)
         if found != expected:
             if not isinstance(source, gym.Env | VectorEnv):  # that is the user's own
@@ -136,12 +136,13 @@ class Trainer:
 
     def make_evaluation_envs(self, seed: int | None = None, env: Any = None) -> Envs:
         """Environments that training never touches: like those trained on, or made from `env`."""
-        source, num_envs = env, None
+        source, num_envs, workers = env, None, 0
         if env is None:
             single = isinstance(self.source, gym.Env | VectorEnv)
             source = make_another(self.source) if single else self.source
-            num_envs = self.config.num_envs
-        return self.make_envs(source, self.agent.evaluation_seed if seed is None else seed, num_envs)
+            num_envs, workers = self.config.num_envs, 0 if single else self.config.evaluation_workers
+        seed = self.agent.evaluation_seed if seed is None else seed
+        return self.make_envs(source, seed, num_envs, workers=workers)
 
     @property
     def replay(self) -> Replay:

@@ -1,0 +1,352 @@
+"""Environments in other processes: on this machine, or as actors of a Ray cluster.
+
+Every worker holds an `EnvList` of its share, with the seeds that these environments have in one process, so the
+results are the same bit for bit. Actions and steps go through pipes. Worker processes are started anew: not
+forked, since JAX has threads, and without multiprocessing, which would run the user's script again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from simbav2.envs.env_list import START_ATTEMPTS, EnvList, Envs, Observations, Step
+from simbav2.envs.make import describe, make_env
+from simbav2.errors import BadStep, DropBadSteps, Failure, InputError
+
+Backend = Literal["local", "ray"]
+CLOSING = 5.0  # seconds that a worker has to end
+
+
+class Share(NamedTuple):
+    """The environments of one worker."""
+
+    source: Any
+    seed: int
+    first: int  # number of its first environment
+    size: int
+    total: int  # environments of all workers
+    action_repeat: int | None
+    drop_bad_steps: DropBadSteps
+
+
+class Reply(NamedTuple):
+    value: Any = None
+    episodes: Sequence[int] = ()
+    faults: Sequence[str] = ()  # dropped
+    error: Exception | None = None
+
+
+class HostedEnvs(EnvList):
+    """Leaves it to the run to log faults."""
+
+    faults: list[str]  # dropped in the current call
+
+    def report(self, fault: str) -> None:
+        self.faults.append(fault)
+
+
+class Host:
+    """The side of a worker: makes the environments of a share and steps them."""
+
+    envs: HostedEnvs
+
+    def call(self, method: str, *arguments: Any) -> Reply:
+        try:
+            value = self._start(*arguments) if method == "start" else self._play(method, *arguments)
+        except (BadStep, InputError) as error:
+            return Reply(error=type(error)(str(error)))
+        except Exception as error:  # of a constructor; its type may be unknown where the run is
+            return Reply(error=Failure(f"{type(error).__name__}: {error}"))
+        return Reply(value, self.envs.episodes, self.envs.faults)
+
+    def _start(self, packed: bytes) -> Any:
+        share: Share = pickle.loads(packed)
+        numbers = range(share.first, share.first + share.size)
+        members = [make_env(share.source, share.seed, share.action_repeat, stream=number) for number in numbers]
+        names = [f"environment {number}, " if share.total > 1 else "" for number in numbers]
+        task = describe(members[0], share.source)
+        self.envs = HostedEnvs(members, task, share.seed, share.drop_bad_steps, names)
+        self.envs.faults = []
+        return task, self.envs.spaces, self.envs.actions
+
+    def _play(self, method: str, *arguments: Any) -> Any:
+        self.envs.faults = []
+        if method == "reset":
+            (self.envs.episodes,) = arguments
+            return self.envs.reset()
+        return getattr(self.envs, method)(*arguments)
+
+
+class WorkerLost(Exception):
+    """A worker ended without being asked to."""
+
+
+class Worker(ABC):
+    """The side of the run: one call at a time."""
+
+    @abstractmethod
+    def send(self, method: str, *arguments: Any) -> None: ...
+
+    @abstractmethod
+    def receive(self) -> Reply:
+        """The answer to what was sent; raises WorkerLost."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def ask(self, method: str, *arguments: Any) -> Reply:
+        self.send(method, *arguments)
+        return self.receive()
+
+
+class EnvWorkers(Envs):
+    """Environments shared out among workers. Without `replace`, the loss of a worker ends the run."""
+
+    def __init__(
+        self, shares: Sequence[Share], make: Callable[[], Worker], replace: Callable[[], Worker] | None = None
+    ) -> None:
+        self._shares, self._replace = shares, replace
+        self._workers = [make() for _ in shares]
+        self._rows = [slice(share.first, share.first + share.size) for share in shares]
+        self._started = False
+        try:
+            first, *_ = self._exchange("start", [(cloudpickle.dumps(share),) for share in shares])
+        except BaseException:
+            self.close()
+            raise
+        task, self.spaces, self.actions = first
+        super().__init__(task, shares[0].seed, shares[0].total)
+
+    @property
+    def episodes(self) -> list[int]:
+        return self._episodes
+
+    @episodes.setter
+    def episodes(self, numbers: list[int]) -> None:
+        self._episodes = list(numbers)
+        self._started = False
+
+    def reset(self) -> Observations:
+        numbers = [number + self._started for number in self._episodes]
+        return np.concatenate(self._exchange("reset", [(numbers[rows],) for rows in self._rows]))
+
+    def restore(self, episodes: list[int], actions: Sequence[NDArray[Any]]) -> Observations | None:
+        self.episodes = episodes
+        parts = self._exchange("restore", [(episodes[rows], actions[rows]) for rows in self._rows])
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    def step(self, actions: NDArray[Any]) -> Step:
+        parts: list[Step] = self._exchange("step", [(actions[rows],) for rows in self._rows])
+        return Step(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+
+    def _exchange(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What every worker answers to its arguments; after an error, the episodes are those before it."""
+        for worker, given in zip(self._workers, arguments, strict=True):
+            worker.send(method, *given)
+        replies = [self._receive(index, method, given) for index, given in enumerate(arguments)]
+        for fault in (fault for reply in replies for fault in reply.faults):
+            self.report(fault)
+        for reply in replies:
+            if reply.error is not None:
+                self._started = False
+                raise reply.error
+        self._episodes = [number for reply in replies for number in reply.episodes]
+        self._started = method != "start"
+        return [reply.value for reply in replies]
+
+    def _receive(self, index: int, method: str, arguments: tuple[Any, ...]) -> Reply:
+        for _ in range(START_ATTEMPTS):
+            try:
+                return self._workers[index].receive()
+            except WorkerLost as error:
+                lost = f"{self._named(index)}: {error}"
+                if self._replace is None:
+                    raise self._stopped(lost) from error
+            try:
+                self._workers[index].close()
+                self._workers[index] = worker = self._replace()
+                if method != "start":
+                    worker.ask("start", cloudpickle.dumps(self._shares[index]))
+                if method == "step":
+                    return self._cut(index, lost)
+                worker.send(method, *arguments)
+            except WorkerLost:
+                continue
+        raise self._stopped(f"{lost}; {START_ATTEMPTS} others in its place were lost, too")
+
+    def _cut(self, index: int, lost: str) -> Reply:
+        """The next episodes of a worker in the place of a lost one: a step of which nothing is kept."""
+        count = self._shares[index].size
+        reply = self._workers[index].ask("reset", [number + 1 for number in self._episodes[self._rows[index]]])
+        if reply.error is not None:
+            return reply
+        nothing, no = np.zeros(count), np.zeros(count, np.bool_)
+        step = Step(reply.value, np.zeros_like(reply.value), nothing, no, no.copy(), nothing * np.nan, ~no)
+        self.lost += count
+        return reply._replace(value=step, faults=[f"{lost}; replaced, its episodes are cut", *reply.faults])
+
+    def _named(self, index: int) -> str:
+        rows = self._rows[index]
+        if rows.stop - rows.start == 1:
+            return f"environment {rows.start}"
+        return f"environments {rows.start} to {rows.stop - 1}"
+
+    def _stopped(self, lost: str) -> BadStep:
+        share = self._shares[0]
+        name = self.task.id if hasattr(self, "task") else share.source
+        return BadStep(f"{name}, seed {share.seed}, {lost}")
+
+
+def make_workers(
+    source: Any,
+    seed: int,
+    num_envs: int,
+    action_repeat: int | None,
+    drop_bad_steps: DropBadSteps,
+    workers: int,
+    backend: Backend,
+    address: str | None,
+) -> EnvWorkers:
+    if workers > num_envs:
+        raise InputError(f"there are {workers} workers for {num_envs} environments; expected at most one for each")
+    bounds = [num_envs * index // workers for index in range(workers + 1)]
+    shares = [
+        Share(source, seed, first, last - first, num_envs, action_repeat, drop_bad_steps)
+        for first, last in pairwise(bounds)
+    ]
+    if backend == "local":
+        return EnvWorkers(shares, ProcessWorker)
+    ray = connect_ray(address)
+    # In the place of a lost one no whole core may be free.
+    return EnvWorkers(shares, lambda: RayWorker(ray, 1), lambda: RayWorker(ray, 0))
+
+
+# Processes of this machine. -------------------------------------------------------------------------------
+
+
+class ProcessWorker(Worker):
+    def __init__(self) -> None:
+        code = f"import sys; sys.path[:] = {sys.path!r}; from simbav2.envs import workers; workers.serve()"
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen([sys.executable, "-c", code], **pipes)
+        self.close = weakref.finalize(self, _end, self.process)  # type: ignore[method-assign]
+
+    def send(self, method: str, *arguments: Any) -> None:
+        assert self.process.stdin is not None
+        with suppress(OSError):  # `receive` tells
+            pickle.dump((method, *arguments), self.process.stdin, protocol=5)
+            self.process.stdin.flush()
+
+    def receive(self) -> Reply:
+        assert self.process.stdout is not None
+        try:
+            return pickle.load(self.process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            _end(self.process)
+            code = self.process.returncode
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            raise WorkerLost(f"their worker process {self.process.pid} {how}") from error
+
+    def close(self) -> None: ...  # set for each instance
+
+
+def _end(process: subprocess.Popen) -> None:
+    """A worker ends when its pipe is closed."""
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with suppress(OSError):  # what was not flushed
+            pipe.close()
+    try:
+        process.wait(CLOSING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def serve() -> None:
+    """The program of a worker process: answer calls until the pipe is closed."""
+    # Ctrl-C and the signals of job managers reach all processes; the run saves itself and closes the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    answers, calls = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
+    os.dup2(2, 1)  # what a simulator prints is no answer
+    host = Host()
+    while True:
+        try:
+            call = pickle.load(calls)
+            pickle.dump(host.call(*call), answers, protocol=5)
+            answers.flush()
+        except (EOFError, BrokenPipeError):
+            os._exit(0)  # nobody needs what a simulator does at its end
+
+
+# Ray. -----------------------------------------------------------------------------------------------------
+
+
+class RayWorker(Worker):
+    def __init__(self, ray: Any, cpus: int) -> None:
+        self._ray = ray
+        self._actor = ray.remote(Host).options(num_cpus=cpus, scheduling_strategy="SPREAD").remote()
+
+    def send(self, method: str, *arguments: Any) -> None:
+        self._answer = self._actor.call.remote(method, *arguments)
+
+    def receive(self) -> Reply:
+        try:
+            return self._ray.get(self._answer)
+        except self._ray.exceptions.RayError as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise WorkerLost(f"their Ray actor was lost ({reason})") from error
+
+    def close(self) -> None:
+        self._ray.kill(self._actor)
+
+
+def connect_ray(address: str | None, **local: Any) -> Any:
+    """The package, connected to the cluster at `address`; None starts one here, with the options `local`."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError(f"the backend ray is not installed ({error}); pip install 'simbav2[ray]'") from error
+    if ray.is_initialized():
+        return ray
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or every start prints a warning
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    try:
+        if address is None:
+            ray.init(address="local", include_dashboard=False, object_store_memory=100 << 20, **quiet, **local)
+        else:
+            _check_reachable(address)
+            ray.init(address=address, **quiet)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Ray cluster at {address}: {error}") from error
+    except RuntimeError as error:
+        raise Failure(f"Ray does not start: {error}") from error
+    return ray
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself tries for minutes to reach a host that does not exist."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
