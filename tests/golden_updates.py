@@ -338,11 +338,12 @@ def _states(learner: Learner, data: Arrays) -> dict[str, Any]:
             optimizer = train_state.optimizer._replace(mu=mu, nu=nu, count=jnp.full((), count, jnp.int32))
             state = state._replace(**{part: train_state._replace(optimizer=optimizer)})
     tags = {int(found[1]): found[0] for name in data if (found := re.match(r"update(\d+)", name))}
-    with_moments = any("/adam/" in name for name in data)
+    # Before its first step an optimiser's moments say nothing.
+    stepped = {number: tag for number, tag in tags.items() if data.get(f"{tag}/adam/actor/count", 0) > 0}
     return {
         "start": state,
         "expected": {number: networks(tag) for number, tag in tags.items()},
-        "moments": {n: moments(tag) for n, tag in tags.items()} if with_moments else {},
+        "moments": {number: moments(tag) for number, tag in stepped.items()},
         "batch_stats": {n: batch_stats(tag) for n, tag in tags.items()} if stats.actor is not None else {},
     }
 

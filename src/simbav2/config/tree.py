@@ -11,7 +11,7 @@ import math
 import operator
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,11 +53,12 @@ class Setting(NamedTuple):
 Tree = TypeVar("Tree")
 
 
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields."""
+def _field_types(kind: type) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(_field_types)
 
 
 def _parts(hint: Any) -> dict[str, type]:
