@@ -16,7 +16,7 @@ import simbav2
 from simbav2 import CheckpointError, InputError, SimbaV2, make_env
 from simbav2.cli import main
 from simbav2.interop import from_release
-from simbav2.interop.release_networks import actor_names, critic_names, read_msgpack
+from simbav2.interop.release import actor_names, critic_names, read_msgpack
 from simbav2.normalization import RunningStatistics
 
 SAMPLE = Path(__file__).parents[2] / "shared" / "release_checkpoint"

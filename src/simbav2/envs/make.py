@@ -20,7 +20,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from simbav2.envs.rendering import check_import, choose_library
-from simbav2.envs.tasks import SUITES, TASKS, Task, custom_task, find
+from simbav2.envs.tasks import SUITES, TASKS, Suite, Task, custom_task, find
 from simbav2.envs.wrappers import ActionRepeat, EpisodeSeeds, VectorSpaces
 from simbav2.errors import InputError, nearest
 
@@ -105,20 +105,22 @@ def check_registered(name: str, others: Iterable[str] = ()) -> None:
         raise _unregistered(name, others) from error
 
 
-def _suite_module(task: Task) -> Any:
-    check_import()
-    suite = SUITES[task.suite]
+def _suite_module(suite: Suite, task: Task) -> Any:
     try:
-        return importlib.import_module(suite.module)
+        return importlib.import_module(suite.module or "mujoco")
     except ImportError as error:
         package = f"simbav2[{suite.extra}]" if suite.extra else "simbav2"
         raise InputError(f"{task.id} cannot be built ({error}); pip install '{package}'") from error
 
 
 def _make_task(task: Task, render_mode: str | None) -> gym.Env:
-    module = _suite_module(task)
+    check_import()
+    suite = SUITES[task.suite]
+    module = _suite_module(suite, task)
     if render_mode is not None:
         choose_library()
+    if suite.module is None:
+        return _make_registered(task.name, render_mode, max_episode_steps=task.episode_length)
     env: gym.Env = module.build(task, render_mode)
     return env
 
@@ -138,9 +140,9 @@ def _make_custom(source: Source, render_mode: str | None) -> gym.Env:
     return env
 
 
-def _make_registered(name: str, render_mode: str | None) -> gym.Env:
-    # An environment that cannot be drawn need not accept the argument.
-    keywords: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+def _make_registered(name: str, render_mode: str | None, **keywords: Any) -> gym.Env:
+    if render_mode is not None:  # an environment that cannot be drawn need not accept the argument
+        keywords["render_mode"] = render_mode
     try:
         with warnings.catch_warnings():
             # Gymnasium's advice (newer versions and so on) is for whoever chose the id, not for a training run.
@@ -179,8 +181,9 @@ class Attempt(NamedTuple):
 def attempt(task: Task, steps: int = 50) -> Attempt:
     """Build, reset and step a task; an error is part of the answer."""
     try:
-        if SUITES[task.suite].model_files:
-            _suite_module(task).verify()
+        suite = SUITES[task.suite]
+        if suite.model_files:
+            _suite_module(suite, task).verify()
         _play(task, steps)
     except InputError as error:
         # One line, by convention: the problem, then the remedy.

@@ -20,7 +20,7 @@ class Suite:
     title: str  # in tables and figures
     unit: str  # of the normalised score
     metric: Metric
-    module: str  # its `build(task, render_mode)` makes the environment of a task
+    module: str | None  # its `build(task, render_mode)` makes an environment; None where Gymnasium has them
     step_seconds: float  # of one simulator step, measured on one core
     early_termination: bool  # the paper counts it among those that end episodes at failure: two critics
     extra: str | None = None  # the extra of simbav2 that installs it
@@ -34,7 +34,7 @@ class Suite:
 
 # fmt: off
 SUITES = {
-    "mujoco":   Suite("MuJoCo",   "TD3-normalised",     "return",  "simbav2.envs.mujoco",   2.0e-4, True),
+    "mujoco":   Suite("MuJoCo",   "TD3-normalised",     "return",  None,                    2.0e-4, True),
     "dmc-easy": Suite("DMC-Easy", "return / 1000",      "return",  "simbav2.envs.dmc",      2.4e-4, False),
     "dmc-hard": Suite("DMC-Hard", "return / 1000",      "return",  "simbav2.envs.dmc",      4.2e-4, False),
     "myosuite": Suite("MyoSuite", "success rate",       "success", "simbav2.envs.myosuite", 1.5e-3, False,

@@ -13,10 +13,10 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import cast
 
 from simbav2 import download, runtime
 from simbav2.errors import InputError
@@ -32,7 +32,7 @@ NOTICES = ("LICENSE", "h1/LICENSE")  # copied where a source has them, unchecked
 LARGEST_FILE = 16 << 20  # bytes read of one file; the largest mesh has 2.3 million
 LARGEST_ARCHIVE = 2 << 30  # bytes; upstream's holds hands, kitchens and more, some 400 million
 
-Files = dict[str, Callable[[], IO[bytes]]]  # opens each file of a source, by its name in SHA256SUMS
+Traversable = Path | zipfile.Path
 
 
 @functools.cache
@@ -92,8 +92,8 @@ def install(source: str | Path | None = None, progress: download.Progress | None
         with tempfile.TemporaryDirectory(prefix=".installing-", dir=target.parent) as work:
             fresh = Path(work) / "fresh"
             origin = str(source or UPSTREAM)
-            with _open_source(origin, Path(work), progress) as files:
-                _copy_all(files, origin, fresh)
+            with _open_source(origin, Path(work), progress) as folder:
+                _copy_all(folder, origin, fresh)
             _replace_folder(fresh, target, old=Path(work) / "old")
     except OSError as error:
         advice = "set XDG_CACHE_HOME to a writable folder"
@@ -117,8 +117,8 @@ def _locate(folder: Path) -> Path | None:
 
 
 @contextmanager
-def _open_source(source: str, work: Path, progress: download.Progress | None) -> Iterator[Files]:
-    """The files of a source, while it is open."""
+def _open_source(source: str, work: Path, progress: download.Progress | None) -> Iterator[Traversable]:
+    """The folder of the files in a source, while it is open."""
     path = Path(source).expanduser()
     if source.startswith(("http://", "https://")):
         otherwise = f"pass a folder or zip file: {COMMAND} --from PATH"
@@ -126,43 +126,33 @@ def _open_source(source: str, work: Path, progress: download.Progress | None) ->
             work / "archive.zip", [source], source, otherwise, largest=LARGEST_ARCHIVE, progress=progress
         )
     if path.is_dir():
-        folder = _locate(path) or path
-        yield _files(f"{folder.as_posix()}/", os.path.isfile, _open_file)
+        yield _locate(path) or path
     elif path.is_file():
         try:
             archive = zipfile.ZipFile(path)
         except zipfile.BadZipFile as error:
             raise InputError(f"{source} is not a complete zip file ({error}); fetch it again") from error
         with archive:
-            names = set(archive.namelist())
-            anchors = (name for name in names if f"/{name}".endswith(f"/{ANCHOR}"))
-            prefix = min(anchors, key=len, default=ANCHOR).removesuffix(ANCHOR)
-            yield _files(prefix, names.__contains__, archive.open)
+            anchors = (name for name in archive.namelist() if f"/{name}".endswith(f"/{ANCHOR}"))
+            yield zipfile.Path(archive, min(anchors, key=len, default=ANCHOR).removesuffix(ANCHOR))
     else:
         raise InputError(f"no source {source!r}; expected a folder, a zip file or an http(s) address")
 
 
-def _open_file(path: str) -> IO[bytes]:
-    return open(path, "rb")
-
-
-def _files(prefix: str, has: Callable[[str], bool], read: Callable[[str], IO[bytes]]) -> Files:
-    """The files we want and a source has. Its licence may be at the root of the repository."""
-    paths = {name: prefix + name for name in (*checksums(), *NOTICES)}
-    if not has(paths["LICENSE"]):
-        paths["LICENSE"] = prefix.removesuffix(f"{INSIDE}/") + "LICENSE"
-    return {name: functools.partial(read, path) for name, path in paths.items() if has(path)}
-
-
-def _copy_all(files: Files, source: str, to: Path) -> None:
-    """Write what `files` holds into the new folder `to`, every model file checked."""
-    missing = [name for name in checksums() if name not in files]
+def _copy_all(folder: Traversable, source: str, to: Path) -> None:
+    """Write the files of `folder` into the new folder `to`, every model file checked."""
+    missing = [name for name in checksums() if not (folder / name).is_file()]
     if missing:
         lacks = f"lacks {len(missing)} of the {len(checksums())} HumanoidBench files, such as {missing[0]}"
         raise InputError(f"{source} {lacks}; expected what {UPSTREAM} holds")
-    for name, open_file in files.items():
+    files = {name: folder / name for name in (*NOTICES, *checksums())}
+    if not files["LICENSE"].is_file() and Path(str(folder)).as_posix().endswith(f"/{INSIDE}"):
+        files["LICENSE"] = cast(Path, folder).parent.parent / "LICENSE"  # at the root of the repository
+    for name, file in files.items():
+        if name in NOTICES and not file.is_file():
+            continue
         try:
-            with open_file() as stream:
+            with file.open("rb") as stream:
                 content = stream.read(LARGEST_FILE)
         except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise InputError(f"cannot read {name} in {source} ({error}); fetch it again") from error
