@@ -439,7 +439,7 @@ def test_evaluations_and_data_sets_leave_dropped_steps_out():
 
 def test_settings_and_checkpoints_of_earlier_versions(capsys):
     assert main(["train", "mujoco/Hopper-v4", "--drop-bad-steps", "all"]) == 2
-    assert "drop-bad-steps is 'all'; expected diverged or any or never" in capsys.readouterr().err
+    assert "drop_bad_steps is 'all'; expected diverged or any or never" in capsys.readouterr().err
     old = {"episodes": [0], "totals": [0.0], "lengths": [0], "successes": [None], "ended": []}
     assert rotation._snapshot(old, 1, 0)["dropped_steps"] == 0
     with pytest.raises(ValueError, match="not a count"):
