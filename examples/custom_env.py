@@ -11,11 +11,6 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 
-from simbav2 import Agent
-from simbav2.interop import export_policy
-from simbav2.training import run
-from simbav2.training.video import record_video
-
 LENGTH, MASS = 0.5, 1.0  # of each rod [m, kg]
 TORQUE, FRICTION = 1.0, 0.3  # [Nm, Nms]
 SUBSTEPS, SECONDS = 10, 0.005  # of the simulation, ten substeps per decision
@@ -87,6 +82,12 @@ gym.register("Arm-v0", entry_point=Arm, max_episode_steps=100)
 
 
 def main() -> None:
+    # Imported here: the arm itself, as examples/deploy.py uses it, needs neither simbav2 nor JAX.
+    from simbav2 import Agent
+    from simbav2.interop import export_policy
+    from simbav2.training import run
+    from simbav2.training.video import record_video
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env-steps", type=int, default=12_000)
     parser.add_argument("--seed", type=int, default=0)

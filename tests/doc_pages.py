@@ -42,8 +42,13 @@ def hooks():
     return module
 
 
+def every_block(page: Path) -> list[tuple[str, str]]:
+    """Language and code of every block, in order."""
+    return _BLOCK.findall(page.read_text())
+
+
 def blocks(page: Path, *languages: str) -> list[str]:
-    return [code for language, code in _BLOCK.findall(page.read_text()) if language in languages]
+    return [code for language, code in every_block(page) if language in languages]
 
 
 def scripts() -> Iterator[Script]:

@@ -12,11 +12,11 @@ the real one: only its random draws are replaced by the recorded ones.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simbav2.checkpoint.files import damage
-from simbav2.config import Config, override, presets
+from simbav2.config import override, presets
 from simbav2.errors import InputError, nearest
 from simbav2.interop import from_release
 from simbav2.learner import Learner, LearnerState
@@ -248,47 +248,46 @@ def _comparable(tree: Any, method: str) -> Any:
 # Reading. -------------------------------------------------------------------------------------------------
 
 
-def _load(file: Path) -> dict[str, NDArray[Any]]:
+class Format(NamedTuple):
+    """How to read a kind of record: names of its arrays in ours, `moment/network/layer/leaf`."""
+
+    names: tuple[tuple[str, Any], ...]  # regular expressions and what replaces them, in order
+    settings: Callable[[Arrays], dict[str, Any]]  # the changes to the preset
+    complete: Callable[[dict[str, NDArray[Any]]], None] = lambda data: None  # arrays in another layout
+
+
+def _load(file: Path, form: Format | None = None) -> dict[str, NDArray[Any]]:
     try:
-        with damage(file), file.open("rb") as stream, np.load(stream, allow_pickle=False) as data:
-            return dict(data)
+        with damage(file), file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
+            data = dict(content)
     except (zipfile.BadZipFile, EOFError) as error:
         raise InputError(f"{file} cannot be read: {error}") from error
+    for pattern, replacement in form.names if form else ():
+        data = {re.sub(pattern, replacement, name): array for name, array in data.items()}
+    return data
 
 
-def _batches(data: Arrays, prefix: str, discount: float) -> Transition:
-    terminated = data[f"{prefix}terminated"]
-    return Transition(
-        observation=data[f"{prefix}observation"],
-        action=data[f"{prefix}action"],
-        reward=data[f"{prefix}reward"],
-        discount=(discount * (1 - terminated)).astype(np.float32),
-        next_observation=data[f"{prefix}next_observation"],
-    )
+def _batches(data: Arrays, prefix: str = "batch/") -> Transition:
+    discount = data.get(f"{prefix}discount", 0.99) * (1 - data[f"{prefix}terminated"])
+    names = ("observation", "action", "reward", "next_observation")
+    arrays = {name: data[f"{prefix}{name}"] for name in names}
+    return Transition(**arrays, discount=discount.astype(np.float32))
 
 
-def _losses(data: Arrays, prefix: str = "") -> dict[str, NDArray[Any]]:
-    return {name: data[f"{prefix}{name}"] for name in ("actor_loss", "critic_loss", "entropy")}
+def _schedule(updates: int) -> dict[str, Any]:
+    """Settings with which the learning rate is scheduled for so many updates."""
+    return {"env_steps": updates, "action_repeat": 1, "updates_per_decision": 1, "warmup_decisions": 0}
 
 
-def _scheduled(config: Config, updates: int) -> Config:
-    """With a learning rate that is scheduled for so many updates."""
-    return override(
-        config,
-        {"env_steps": updates, "action_repeat": 1, "updates_per_decision": 1, "warmup_decisions": 0},
-    )
-
-
-def _placed(planned: Params, find: Callable[[str, int], NDArray[Any] | None]) -> Params:
-    """`planned` with the arrays that `find` has for the name of a parameter and the number of a critic."""
+def _placed(planned: Params, data: Arrays, prefix: str) -> Params:
+    """`planned` with the arrays of the same names."""
 
     def take(path: Any, leaf: Any) -> NDArray[Any]:
         member, _, rest = jax.tree_util.keystr(path, simple=True, separator="/").partition("/")
         name = (rest if member.isdigit() else f"{member}/{rest}").removesuffix("/value")
-        number = int(member) if member.isdigit() else 0
-        array = find(name, number)
+        array = data[f"{prefix}/{name}"]
         if array.ndim > leaf.ndim:  # critics stacked along a first axis
-            array = array[number]
+            array = array[int(member)]
         if array.shape != leaf.shape:
             raise ValueError(f"{name} has shape {array.shape}, expected {leaf.shape}")
         return array.astype(leaf.dtype)
@@ -296,68 +295,35 @@ def _placed(planned: Params, find: Callable[[str, int], NDArray[Any] | None]) ->
     return jax.tree_util.tree_map_with_path(take, planned)
 
 
-def _below(data: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin with `prefix`, without it and without Flax's name for stacked critics."""
-    inside = {name.removeprefix(prefix): array for name, array in data.items() if name.startswith(prefix)}
-    return {
-        "/".join(word for word in name.split("/") if not word.startswith("Vmap")): array
-        for name, array in inside.items()
-    }
-
-
-class Find(NamedTuple):
-    """Where a record keeps what: a function for every network, at the moment named by a tag."""
-
-    parameters: Callable[[str, str], Callable[[str, int], Any]]  # (tag, network) -> `find` of `_placed`
-    log_temperature: Callable[[str], Any]
-    moments: Callable[[str, str, str], Callable[[str, int], Any]] | None = None  # with "m" or "v"
-
-
-def _assemble(
-    learner: Learner,
-    find: Find,
-    start: str,
-    tags: Mapping[int, str],
-    with_moments: Sequence[int] = (),
-    updates: int = 0,
-    actor_steps: int = 0,
-) -> dict[str, Any]:
-    """The states of a `Trace`: the start, and what is known after the updates of `tags`."""
+def _states(learner: Learner, data: Arrays) -> dict[str, Any]:
+    """The states of a `Trace`: the start, and what is known after some updates."""
     planned = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
+    has_temperature = planned.log_temperature is not None
 
     def networks(tag: str) -> Networks:
-        return Networks(
-            actor=_placed(planned.actor.params, find.parameters(tag, "actor")),
-            critic=_placed(planned.critic.params, find.parameters(tag, "critic")),
-            target=_placed(planned.target, find.parameters(tag, "target")),
-            log_temperature=None if planned.log_temperature is None else find.log_temperature(tag).reshape(()),
-            target_actor=_placed(planned.target_actor, find.parameters(tag, "target_actor")),
-        )
+        parts = Networks.of(planned)._replace(log_temperature=None)._asdict()
+        placed = {name: _placed(part, data, f"{tag}/{name}") for name, part in parts.items()}
+        temperature = {"log_temperature": data[f"{tag}/log_temperature"].reshape(())} if has_temperature else {}
+        return Networks(**placed | temperature)
 
     def batch_stats(tag: str) -> BatchStats:
-        return BatchStats(
-            *(
-                _placed(part.batch_stats, find.parameters(tag, name))
-                for name, part in (("actor", planned.actor), ("critic", planned.critic))
-            )
-        )
+        parts = BatchStats.of(planned)._asdict()
+        return BatchStats(**{name: _placed(part, data, f"{tag}/{name}") for name, part in parts.items()})
 
     def moments(tag: str) -> Moments:
-        assert find.moments is not None
-        found: list[Any] = [
-            tuple(_placed(part.params, find.moments(tag, name, which)) for which in "mv")
-            for name, part in (("actor", planned.actor), ("critic", planned.critic))
-        ]
-        if planned.log_temperature is not None:
-            found.append(tuple(find.moments(tag, "temperature", which)("", 0).reshape(()) for which in "mv"))
-        return Moments(*found)
+        parts = {"actor": planned.actor.params, "critic": planned.critic.params}
+        found = {n: tuple(_placed(part, data, f"{tag}/adam/{n}/{w}") for w in "mv") for n, part in parts.items()}
+        if has_temperature:
+            found["log_temperature"] = tuple(data[f"{tag}/adam/temperature/{w}"].reshape(()) for w in "mv")
+        return Moments(**found)
 
-    before, stats = networks(start), batch_stats(start)
+    before, stats = networks("before"), batch_stats("before")
+    updates, actor_steps = (int(data.get(f"before/adam/{name}/count", 0)) for name in ("critic", "actor"))
     state = LearnerState(
         actor=learner.start(before.actor, stats.actor),
         critic=learner.start(before.critic, stats.critic),
         target=before.target,
-        log_temperature=None if planned.log_temperature is None else learner.start(before.log_temperature),
+        log_temperature=learner.start(before.log_temperature) if has_temperature else None,
         updates=jnp.full((), updates, jnp.int32),
         key=jax.random.PRNGKey(0),
         target_actor=before.target_actor,
@@ -365,84 +331,79 @@ def _assemble(
     )
     if updates:  # the optimisers are under way
         parts = ("actor", "critic", "log_temperature")
-        for part, (mu, nu), count in zip(parts, moments(start), (actor_steps, updates, actor_steps), strict=True):
+        for part, (mu, nu), count in zip(
+            parts, moments("before"), (actor_steps, updates, actor_steps), strict=True
+        ):
             train_state = getattr(state, part)
             optimizer = train_state.optimizer._replace(mu=mu, nu=nu, count=jnp.full((), count, jnp.int32))
             state = state._replace(**{part: train_state._replace(optimizer=optimizer)})
+    tags = {int(found[1]): found[0] for name in data if (found := re.match(r"update(\d+)", name))}
+    # Before its first step an optimiser's moments say nothing.
+    stepped = {number: tag for number, tag in tags.items() if data.get(f"{tag}/adam/actor/count", 0) > 0}
     return {
         "start": state,
         "expected": {number: networks(tag) for number, tag in tags.items()},
-        "moments": {number: moments(tags[number]) for number in with_moments},
+        "moments": {number: moments(tag) for number, tag in stepped.items()},
         "batch_stats": {n: batch_stats(tag) for n, tag in tags.items()} if stats.actor is not None else {},
     }
 
 
-# The methods. ---------------------------------------------------------------------------------------------
+def _noise(data: Arrays, actor_first: bool) -> Noise:
+    actor, following = ("actor", "actor_action"), ("next", "next_action", "target_policy_raw")
+    order = (*actor, *following) if actor_first else (*following, *actor)
+    noise = {"normal": tuple(data[f"noise/{name}"] for name in order if f"noise/{name}" in data)}
+    if "noise/subset" in data:
+        noise["choice"] = (data["noise/subset"].astype(np.int32),)
+    masks = [f"noise/mask_{use}_layer{{}}" for use in ("target", "current", "actor")]
+    if masks[0].format(0) in data:
+        noise["bernoulli"] = tuple(data[m.format(layer)][:, n] for m in masks for n in (0, 1) for layer in (0, 1))
+    return noise
+
+
+def reader(form: Format, preset: str, **settings: Any) -> Callable[[Path], Trace]:
+    """Of records in a format; dots in the names of settings are double underscores."""
+
+    def read(file: Path) -> Trace:
+        data = _load(file, form)
+        with damage(file):
+            batches = _batches(data)
+            form.complete(data)
+            given = {name.replace("__", "."): value for name, value in settings.items()}
+            config = override(presets.preset(preset), {"discount": 0.99} | form.settings(data) | given)
+            learner = Learner(config, batches.observation.shape[-1], batches.action.shape[-1])
+            names = ("actor_loss", "critic_loss") + (("entropy",) if learner.networks.temperature else ())
+            losses = {name: data[f"metrics/{name}"] for name in names}
+            return Trace(
+                learner=learner,
+                batches=batches,
+                noise=_noise(data, config.update_order == "actor-first"),
+                losses=losses,
+                actor_turns=data.get("metrics/actor_applied", np.isfinite(losses["actor_loss"])),
+                **_states(learner, data),
+            )
+
+    return read
 
 
 def _read_simbav2(folder: Path) -> Trace:
     """The authors' SimbaV2: checkpoints `before` and `after`, and `trace.npz` with the batches between them."""
     data = _load(folder / "trace.npz")
     with damage(folder / "trace.npz"):
-        batches = _batches(data, "", discount=0.99)
+        batches = _batches(data, "")
         sizes = (batches.observation.shape[-1], batches.action.shape[-1])
         noise = {"normal": (data["eps"][:, 0], data["eps"][:, 1])}
-        losses = {**_losses(data), "temperature_before": data["temperature"]}
+        losses = {name: data[name] for name in ("actor_loss", "critic_loss", "entropy")}
+        losses["temperature_before"] = data["temperature"]
     before, after = (from_release(folder / side, *sizes) for side in ("before", "after"))
-    config = replace(_scheduled(before.config, 1_000), discount=0.99)
+    config = override(before.config, _schedule(1_000) | {"discount": 0.99})
     last = len(batches.reward)
     expected, moments = {last: Networks.of(after.state)}, {last: Moments.of(after.state)}
     batches = before.normalizer.transition(batches)  # recorded raw
     return Trace(Learner(config, *sizes), before.state, batches, noise, expected, losses, moments)
 
 
-def _simba_names(depth: int) -> dict[str, str]:
-    names = {"encoder/Dense_0": "embedder", f"encoder/LayerNorm_{depth}": f"encoder/layers_{depth}"}
-    for block in range(depth):
-        layer = f"encoder/layers_{block}"
-        names |= {
-            f"encoder/LayerNorm_{block}": f"{layer}/pre_ln",
-            f"encoder/Dense_{2 * block + 1}": f"{layer}/w1",
-            f"encoder/Dense_{2 * block + 2}": f"{layer}/w2",
-        }
-    names |= {"predictor": "predictor/w"}
-    names |= {"predictor_mean": "predictor/mean_w", "predictor_log_std": "predictor/std_w"}
-    return {
-        f"{ours}/{leaf}": f"{theirs}/{leaf}"
-        for ours, theirs in names.items()
-        for leaf in ("kernel", "scale", "bias")
-    }
-
-
-def _read_simba(file: Path) -> Trace:
-    """The authors' Simba: one file with parameters before, in between and after."""
-    data = _load(file)
-    with damage(file):
-        batches = _batches(data, "batch/", discount=0.99)
-        sizes = (batches.observation.shape[-1], batches.action.shape[-1])
-        settings: dict[str, Any] = {"discount": 0.99}
-        for part in ("actor", "critic"):
-            arrays = _below(data, f"before/{part}/")
-            settings[f"{part}.width"] = arrays["embedder/kernel"].shape[-1]
-            settings[f"{part}.depth"] = sum(name.endswith("/w1/kernel") for name in arrays)
-            members = arrays["embedder/kernel"].shape[0] if arrays["embedder/kernel"].ndim == 3 else 1
-        settings["critic.num_critics"] = members
-        learner = Learner(_scheduled(override(presets.preset("simba"), settings), len(batches.reward)), *sizes)
-
-        def parameters(tag: str, network: str) -> Callable[[str, int], Any]:
-            depth = settings["actor.depth" if network == "actor" else "critic.depth"]
-            names, arrays = _simba_names(depth), _below(data, f"{tag}/{network}/")
-            return lambda name, _: arrays[names[name]]
-
-        find = Find(parameters, lambda tag: data[f"{tag}/temperature/log_temp"])
-        tags = sorted({name.partition("/")[0] for name in data if name.startswith("update")})
-        return Trace(
-            learner=learner,
-            batches=batches,
-            noise={"normal": (data["noise/actor"], data["noise/next"])},
-            losses=_losses(data, "metrics/"),
-            **_assemble(learner, find, "before", {int(tag.removeprefix("update")): tag for tag in tags}),
-        )
+def _width(data: Arrays, network: str, layer: str) -> int:
+    return int(data[f"before/{network}/encoder/{layer}/kernel"].shape[-1])
 
 
 def _rounded(value: Any) -> float:
@@ -450,248 +411,179 @@ def _rounded(value: Any) -> float:
     return float(str(np.float32(value)))
 
 
-_MLP_NAMES = {"predictor": "out", "predictor_mean": "mean", "predictor_log_std": "log_std"}
+def _simba_settings(data: Arrays) -> dict[str, Any]:
+    settings = _schedule(len(data["batch/reward"]))
+    for network in ("actor", "critic"):
+        blocks = [name for name in data if re.match(rf"before/{network}/encoder/LayerNorm_\d+/scale", name)]
+        settings |= {f"{network}.width": _width(data, network, "Dense_0"), f"{network}.depth": len(blocks) - 1}
+    kernel = data["before/critic/encoder/Dense_0/kernel"]
+    return settings | {"critic.num_critics": len(kernel) if kernel.ndim == 3 else 1}
 
 
-def _read_baseline(preset: str, settings: Mapping[str, Any]) -> Callable[[Path], Trace]:
-    """TD3, SAC, TQC, DroQ and REDQ share one form of record: `net.layer.leaf` after a tag."""
-
-    def read(file: Path) -> Trace:
-        data = _load(file)
-        with damage(file):
-            hp = {name.removeprefix("hp."): _rounded(data[name]) for name in data if name.startswith("hp.")}
-            sizes = int(hp["obs_dim"]), int(hp["act_dim"])
-            updates = int(hp["num_updates"])
-            used: dict[str, Any] = {
-                "actor.width": hp["hidden0"],
-                "critic.width": hp["hidden0"],
-                "critic.depth": 2,
-                "critic.num_critics": hp["n_critics"],
-                "actor_every": hp["policy_delay"],
-                "target.tau": hp["tau"],
-                "learning_rate.rate": hp["lr_actor"],
-                "discount": hp["gamma"],
-                **settings,
-            }
-            config = _scheduled(override(presets.preset(preset), used), updates)
-            learner = Learner(config, *sizes)
-            nets = {"target": "target_critic"}
-
-            def named(prefix: str, network: str) -> Callable[[str, int], Any]:
-                def find(name: str, _: int) -> Any:
-                    *layers, leaf = name.split("/")
-                    layer = layers[-1]
-                    if layer.startswith(("Dense_", "LayerNorm_")):
-                        layer = layer.replace("Dense_", "hidden").replace("LayerNorm_", "norm")
-                    elif network in ("actor", "target_actor") and learner.networks.temperature is None:
-                        layer = "out"
-                    else:
-                        layer = _MLP_NAMES[layer]
-                    return data[f"{prefix}{layer}.{leaf}"]
-
-                return find
-
-            def moments(tag: str, network: str, which: str) -> Callable[[str, int], Any]:
-                if network == "temperature":
-                    return lambda *_: data[f"adam_{tag}.temperature.{which}"]
-                return named(f"adam_{tag}.{network}.{which}.", network)
-
-            find = Find(
-                lambda tag, network: named(f"{tag}.{nets.get(network, network)}.", network),
-                lambda tag: data[f"{tag}.log_temperature"],
-                moments,
-            )
-            tags = {number: f"after{number}" for number in (1, 2, 4, 8)}
-            turns = data["flag.actor_updated"]
-            losses = {
-                name: data[f"trace.{name}"]
-                for name in ("critic_loss", "actor_loss", "entropy")
-                if f"trace.{name}" in data and (name != "entropy" or learner.networks.temperature)
-            }
-            # Adam's moments of a network that has not stepped yet are zero.
-            stepped = [number for number in tags if turns[:number].any()]
-            return Trace(
-                learner=learner,
-                batches=Transition(
-                    data["batch.obs"],
-                    data["batch.action"],
-                    data["batch.reward"],
-                    (data["batch.discount"] * (1 - data["batch.terminated"])).astype(np.float32),
-                    data["batch.next_obs"],
-                ),
-                noise=_baseline_noise(data),
-                losses=losses,
-                actor_turns=turns,
-                **_assemble(learner, find, "init", tags, stepped),
-            )
-
-    return read
+def _baseline_settings(data: Arrays) -> dict[str, Any]:
+    hp = {name.removeprefix("hp/"): _rounded(array) for name, array in data.items() if name.startswith("hp/")}
+    same = {"actor.width": "hidden0", "critic.width": "hidden0", "critic.num_critics": "n_critics"}
+    same |= {"actor_every": "policy_delay", "target.tau": "tau", "learning_rate.rate": "lr_actor"}
+    used = {ours: hp[theirs] for ours, theirs in same.items()}
+    return used | {"critic.depth": 2, "discount": hp["gamma"]} | _schedule(int(hp["num_updates"]))
 
 
-def _baseline_noise(data: Arrays) -> Noise:
-    names = ("noise.target_policy_raw", "noise.next_action", "noise.actor_action")
-    noise = {"normal": tuple(data[name] for name in names if name in data)}
-    if "noise.subset" in data:
-        noise["choice"] = (data["noise.subset"].astype(np.int32),)
-    if "noise.mask_target_layer0" in data:
-        noise["bernoulli"] = tuple(
-            data[f"noise.mask_{use}_layer{layer}"][:, critic]
-            for use in ("target", "current", "actor")
-            for critic in range(2)
-            for layer in range(2)
-        )
-    return noise
+def _batch_norm_settings(dense: str) -> Callable[[Arrays], dict[str, Any]]:
+    def settings(data: Arrays) -> dict[str, Any]:
+        updates = json.loads(str(data["config"])).get("lr_transition_updates", 1)
+        return _schedule(updates) | {f"{n}.width": _width(data, n, dense) for n in ("actor", "critic")}
+
+    return settings
 
 
-def _read_batch_norm_mlp(preset: str) -> Callable[[Path], Trace]:
-    """XQC and CrossQ: `tag/network/layer/leaf`."""
-
-    def read(file: Path) -> Trace:
-        data = _load(file)
-        with damage(file):
-            told = json.loads(str(data["config"]))
-            batches = _batches(data, "batch/", discount=0.99)
-            sizes = (batches.observation.shape[-1], batches.action.shape[-1])
-            started = int(data["before/adam/critic/count"])
-            settings = {
-                "actor.width": data["before/actor/block0/dense/kernel"].shape[-1],
-                "critic.width": data["before/critic/block0/dense/kernel"].shape[-1],
-                "discount": 0.99,
-            }
-            config = _scheduled(override(presets.preset(preset), settings), told.get("lr_transition_updates", 1))
-            learner = Learner(config, *sizes)
-            leaves = {"mean": "running_mean", "var": "running_var", "steps": "renorm_steps"}
-            heads = {"predictor": "head", "predictor_mean": "head_mean", "predictor_log_std": "head_log_std"}
-
-            def named(prefix: str) -> Callable[[str, int], Any]:
-                def find(name: str, _: int) -> Any:
-                    *layers, leaf = name.split("/")
-                    kind, _, number = layers[-1].rpartition("_")
-                    if kind == "BatchNormLayer":
-                        layer = "input_norm" if number == "0" else f"block{int(number) - 1}/norm"
-                    elif kind in ("Dense", "UnitDense"):
-                        layer = f"block{number}/dense"
-                    else:
-                        layer = heads[layers[-1]]
-                    return data[f"{prefix}{layer}/{leaves.get(leaf, leaf)}"]
-
-                return find
-
-            def moments(tag: str, network: str, which: str) -> Callable[[str, int], Any]:
-                if network != "temperature":
-                    return named(f"{tag}/adam/{network}/{which}/")
-                place = f"{tag}/adam/temperature/{which}"
-                return lambda *_: data[place if place in data else f"{place}/log_alpha"]
-
-            find = Find(
-                lambda tag, network: named(f"{tag}/{network}/"),
-                lambda tag: data[f"{tag}/temperature/log_alpha"],
-                moments,
-            )
-            turns = data["metrics/actor_applied"]
-            tags = {int(name[6:8]): name[:8] for name in data if name.startswith("update")}
-            actor_steps = int(data["before/adam/actor/count"])
-            return Trace(
-                learner=learner,
-                batches=batches,
-                noise={"normal": (data["noise/next_action"], data["noise/actor"])},
-                losses=_losses(data, "metrics/"),
-                actor_turns=turns,
-                **_assemble(learner, find, "before", tags, sorted(tags), started, actor_steps),
-            )
-
-    return read
+def _flashsac_settings(data: Arrays) -> dict[str, Any]:
+    return {
+        **_schedule(int(data["const/schedule_decay_steps"])),
+        **{f"{network}.width": _width(data, network, "UnitDense_0") for network in ("actor", "critic")},
+        "learning_rate.hold": int(data["const/schedule_warmup_steps"]),
+        "target.tau": _rounded(data["const/tau"]),
+        "actor_every": int(data["const/actor_update_period"]),
+        "discount": _rounded(data["const/discount"]),
+    }
 
 
-def _read_flashsac(file: Path) -> Trace:
-    """FlashSAC: PyTorch's layout, one network for each critic."""
-    data = _load(file)
-    with damage(file):
-        batches = _batches(data, "batch/", discount=_rounded(data["const/discount"]))
-        sizes = (batches.observation.shape[-1], batches.action.shape[-1])
-        settings = {
-            "actor.width": data["before/actor/embed/linear/weight"].shape[0],
-            "critic.width": data["before/critic1/embed/linear/weight"].shape[0],
-            "learning_rate.hold": int(data["const/schedule_warmup_steps"]),
-            "target.tau": _rounded(data["const/tau"]),
-            "actor_every": int(data["const/actor_update_period"]),
-            "discount": _rounded(data["const/discount"]),
-        }
-        config = _scheduled(
-            override(presets.preset("flashsac"), settings), int(data["const/schedule_decay_steps"])
-        )
-        learner = Learner(config, *sizes)
-        dense = ["embed/linear"] + [f"block{b}/linear{n}" for b in (0, 1) for n in (1, 2)]
-        norms = ["embed/bn"] + [f"block{b}/bn{n}" for b in (0, 1) for n in (1, 2)]
-        heads = {"predictor": "head", "predictor_mean": "head_mean", "predictor_log_std": "head_logstd"}
-
-        def parameters(tag: str, network: str) -> Callable[[str, int], Any]:
-            def find(name: str, critic: int) -> Any:
-                place = f"{tag}/{network}/" if network == "actor" else f"{tag}/{network}{critic + 1}/"
-                *layers, leaf = name.split("/")
-                kind, _, number = layers[-1].rpartition("_")
-                if kind == "RMSNorm":
-                    return data[f"{place}rms/scale"][None]
-                if kind == "BatchNormLayer":
-                    layer = norms[int(number)]
-                    if leaf == "affine":
-                        return np.stack([data[f"{place}{layer}/scale"], data[f"{place}{layer}/bias"]])
-                    return data[f"{place}{layer}/running_{leaf}"]
-                layer = dense[int(number)] if kind == "UnitDense" else heads[layers[-1]]
-                return data[f"{place}{layer}/bias"] if leaf == "bias" else data[f"{place}{layer}/weight"].T
-
-            return find
-
-        find = Find(parameters, lambda tag: data[f"{tag}/temperature/log_temp"])
-        tags = {int(name[6:8]): name[:8] for name in data if name.startswith("update")}
-        return Trace(
-            learner=learner,
-            batches=batches,
-            noise={"normal": (data["noise/actor"], data["noise/next"])},
-            losses=_losses(data, "metric/"),
-            actor_turns=np.isfinite(data["metric/actor_loss"]),
-            **_assemble(learner, find, "before", tags),
-        )
+def _from_torch(data: dict[str, NDArray[Any]]) -> None:
+    """Transposed weights, scale and bias as one array, and each kind of critic as one stack."""
+    for name in [name for name in data if name.endswith("/weight")]:
+        data[name.removesuffix("weight") + "kernel"] = data.pop(name).T
+    for name in [name for name in data if re.search(r"BatchNormLayer_\d+/scale$", name)]:
+        place = name.removesuffix("scale")
+        data[f"{place}affine"] = np.stack([data.pop(name), data.pop(f"{place}bias")])
+    for name in [name for name in data if "RMSNorm_0/scale" in name]:
+        data[name] = data[name][None]
+    for network in ("critic", "target"):
+        for name in [name for name in data if f"/{network}1/" in name]:
+            pair = [data[name], data.pop(name.replace(f"{network}1", f"{network}2"))]
+            data[name.replace(f"{network}1", network)] = np.stack(pair)
 
 
-_BASELINE = {"parameters": Limit(2e-6), "losses": Limit(5e-5), "moments": Limit(3e-5)}
-_REDQ = {"parameters": Limit(1e-5), "losses": Limit(2e-2), "moments": Limit(2e-3)}
-_CROSSQ = Method(_read_batch_norm_mlp("crossq"), Limit(2e-6), Limit(1e-3), Limit(1e-4), batch_stats=Limit(1e-5))
+def _layer(kind: str, number: Callable[..., int]) -> Callable[[re.Match[str]], str]:
+    """Our name of an encoder's layer, its number from the numbers in theirs."""
+    return lambda found: f"encoder/{kind}_{number(*map(int, found.groups()))}/"
+
+
+def _half(block: int, half: int) -> int:
+    return 2 * block + half
+
+
+_TEMPERATURE = (r"^((?:before|update\d+)/)temperature/log_(?:temp|alpha)$", r"\1log_temperature")
+_SIMBA = Format(
+    names=(
+        (r"Vmap\w*/", ""),
+        (r"embedder/", "encoder/Dense_0/"),
+        (r"encoder/layers_(\d+)/w(\d)/", _layer("Dense", _half)),
+        (r"encoder/layers_(\d+)/(?:pre_ln/)?", r"encoder/LayerNorm_\1/"),
+        (r"predictor/w/", "predictor/"),
+        (r"predictor/mean_w/", "predictor_mean/"),
+        (r"predictor/std_w/", "predictor_log_std/"),
+        _TEMPERATURE,
+    ),
+    settings=_simba_settings,
+)
+# TD3, SAC, TQC, DroQ and REDQ.
+_BASELINES = Format(
+    names=(
+        (r"\.", "/"),
+        (r"^adam_(\w+)/", r"\1/adam/"),
+        (r"^init/", "before/"),
+        (r"^after", "update"),
+        (r"^trace/", "metrics/"),
+        (r"^flag/actor_updated", "metrics/actor_applied"),
+        (r"^batch/(next_)?obs$", r"batch/\1observation"),
+        (r"/target_critic/", "/target/"),
+        (r"/hidden(\d)/", r"/encoder/Dense_\1/"),
+        (r"/norm(\d)/", r"/encoder/LayerNorm_\1/"),
+        (r"/(mean|log_std)/", r"/predictor_\1/"),
+        (r"(actor/(?:[mv]/)?)out/", r"\1predictor_mean/"),
+        (r"/out/", "/predictor/"),
+    ),
+    settings=_baseline_settings,
+)
+
+
+def _batch_norm(dense: str) -> Format:
+    """XQC and CrossQ."""
+    return Format(
+        names=(
+            (r"input_norm/", "encoder/BatchNormLayer_0/"),
+            (r"block(\d)/norm/", _layer("BatchNormLayer", lambda block: block + 1)),
+            (r"block(\d)/dense/", rf"encoder/{dense}_\1/"),
+            (r"/head(_\w+)?/", r"/predictor\1/"),
+            (r"/running_(mean|var)$", r"/\1"),
+            (r"/renorm_steps$", "/steps"),
+            (r"(adam/temperature/[mv])/log_alpha$", r"\1"),
+            _TEMPERATURE,
+        ),
+        settings=_batch_norm_settings(f"{dense}_0"),
+    )
+
+
+_FLASHSAC = Format(
+    names=(
+        (r"embed/linear/", "encoder/UnitDense_0/"),
+        (r"embed/bn/", "encoder/BatchNormLayer_0/"),
+        (r"block(\d)/linear(\d)/", _layer("UnitDense", _half)),
+        (r"block(\d)/bn(\d)/", _layer("BatchNormLayer", _half)),
+        (r"rms/", "encoder/RMSNorm_0/"),
+        (r"/running_(mean|var)$", r"/\1"),
+        (r"/head/", "/predictor/"),
+        (r"/head_mean/", "/predictor_mean/"),
+        (r"/head_logstd/", "/predictor_log_std/"),
+        (r"^metric/", "metrics/"),
+        _TEMPERATURE,
+    ),
+    settings=_flashsac_settings,
+    complete=_from_torch,
+)
+
+# The methods. ---------------------------------------------------------------------------------------------
+
+_TIGHT = {"parameters": Limit(2e-6), "losses": Limit(5e-5), "moments": Limit(3e-5)}
+_LOOSE = {"parameters": Limit(1e-5), "losses": Limit(2e-2), "moments": Limit(2e-3)}
+_CROSSQ = Method(
+    reader(_batch_norm("Dense"), "crossq"), Limit(2e-6), Limit(1e-3), Limit(1e-4), batch_stats=Limit(1e-5)
+)
 _XQC = Method(
-    _read_batch_norm_mlp("xqc"), Limit(1e-4, beyond=1e-5, share=1e-3), Limit(5e-4), batch_stats=Limit(1e-4)
+    reader(_batch_norm("UnitDense"), "xqc"),
+    parameters=Limit(1e-4, beyond=1e-5, share=1e-3),
+    losses=Limit(5e-4),
+    batch_stats=Limit(1e-4),
 )
 _SAC = {
     "update_order": "critic-first",
-    "actor.architecture.init": "lecun",
-    "critic.architecture.init": "lecun",
-    "policy.log_std_low": -20.0,
-    "policy.log_std_bound": "clip",
-    "policy.temperature_loss": "log_alpha",
-    "value.weight": 0.5,
+    "actor__architecture__init": "lecun",
+    "critic__architecture__init": "lecun",
+    "policy__log_std_low": -20.0,
+    "policy__log_std_bound": "clip",
+    "policy__temperature_loss": "log_alpha",
+    "value__weight": 0.5,
     "actor_turn": "last",
 }
-_AUTHORS_REDQ = {"update_order": "together", "policy.tanh_epsilon": 1e-6}
+_SBX_TD3 = {"critic__actor_q": "min", "target__with_actor": False, "value__weight": 0.5}
+_AUTHORS_REDQ = {"update_order": "together", "policy__tanh_epsilon": 1e-6}
 METHODS = {
     "simbav2": Method(_read_simbav2, parameters=Limit(1e-5), losses=Limit(1e-5), moments=Limit(1e-4)),
-    "simba": Method(_read_simba, parameters=Limit(1e-5), losses=Limit(5e-5)),
-    "sac": Method(_read_baseline("sac", _SAC), **_BASELINE),
+    "simba": Method(reader(_SIMBA, "simba"), parameters=Limit(1e-5), losses=Limit(5e-5)),
+    "sac": Method(reader(_BASELINES, "sac", **_SAC), **_TIGHT),
     # Stable-Baselines3's is the paper's TD3; sbx's differs in three things at once.
-    "td3sb3": Method(_read_baseline("td3", {}), **_BASELINE),
-    "td3": Method(
-        _read_baseline("td3", {"critic.actor_q": "min", "target.with_actor": False, "value.weight": 0.5}),
-        **_BASELINE,
-    ),
-    "tqc": Method(_read_baseline("tqc", {}), **_BASELINE),
-    "droqmean": Method(_read_baseline("droq", {"value.weight": 0.5}), **_BASELINE),
-    "droq": Method(_read_baseline("droq", {"value.weight": 0.5, "critic.actor_q": "min"}), **_BASELINE),
-    "redqpaper": Method(_read_baseline("redq", {}), **_BASELINE),
-    "redq": Method(_read_baseline("redq", _AUTHORS_REDQ), **_REDQ),
+    "td3sb3": Method(reader(_BASELINES, "td3"), **_TIGHT),
+    "td3": Method(reader(_BASELINES, "td3", **_SBX_TD3), **_TIGHT),
+    "tqc": Method(reader(_BASELINES, "tqc"), **_TIGHT),
+    "droqmean": Method(reader(_BASELINES, "droq", value__weight=0.5), **_TIGHT),
+    "droq": Method(reader(_BASELINES, "droq", value__weight=0.5, critic__actor_q="min"), **_TIGHT),
+    "redqpaper": Method(reader(_BASELINES, "redq"), **_TIGHT),
+    "redq": Method(reader(_BASELINES, "redq", **_AUTHORS_REDQ), **_LOOSE),
     "crossq": _CROSSQ,
     "crossq_renorm": _CROSSQ,
     "xqc": _XQC,
     "xqc_warm": _XQC._replace(parameters=Limit(2e-5, beyond=1e-5, share=1e-3)),
     "flashsac": Method(
-        _read_flashsac,
+        reader(_FLASHSAC, "flashsac"),
         parameters=Limit(float("inf"), beyond=1e-5, share=2e-3, rms=2e-6),
         losses=Limit(1e-4),
         batch_stats=Limit(3e-4),

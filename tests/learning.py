@@ -50,6 +50,8 @@ CHAIN_BOUNDS = {
     "value of -0.5": Bounds(-0.4, 0.4),  # seldom tried once 0.5 is known
     "value before": Bounds(DISCOUNT - 0.1, DISCOUNT + 0.1),
 }
+# Statistics of batches of 32 add noise to the values.
+BATCH_NORM_BOUNDS = CHAIN_BOUNDS | {"value of -0.5": Bounds(-0.6, 0.6), "value before": Bounds(0.3, 0.7)}
 # The observation's second number means nothing: averaging over it removes the noise that it causes.
 MEANINGLESS = np.linspace(-1, 1, 21)
 
@@ -70,7 +72,8 @@ def chain_settings(preset: str, ablation: str | None = None) -> dict[str, object
         sizes["critic.depth"] = 2
     if config.actor_every > 4:  # 2,000 updates are few
         sizes["actor_every"] = 4
-    return small | sizes | rates | {"env_steps": STEPS, "discount": DISCOUNT, "updates_per_decision": 4}
+    updates = 4 if config.actor_every == 1 else 8  # as many of the actor, or more
+    return small | sizes | rates | {"env_steps": STEPS, "discount": DISCOUNT, "updates_per_decision": updates}
 
 
 def learn_chain(preset: str, ablation: str | None, seed: int) -> dict[str, float]:
@@ -149,7 +152,9 @@ def sphere_example(seed: int) -> dict[str, float]:
 
 SAME_AS_SIMBAV2 = ("release", "quick")  # with the settings of the chain
 PRESETS = {
-    f"chain {name}": Experiment(partial(learn_chain, name, None), CHAIN_BOUNDS)
+    f"chain {name}": Experiment(
+        partial(learn_chain, name, None), BATCH_NORM_BOUNDS if preset.config.critic.joint_batch else CHAIN_BOUNDS
+    )
     for name, preset in presets.PRESETS.items()
     if not preset.config.imitates and name not in SAME_AS_SIMBAV2
 }

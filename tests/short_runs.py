@@ -1,6 +1,7 @@
 """A run of seconds that many tests look at, and what must not depend on how it got to its end."""
 
 import csv
+import hashlib
 import json
 import subprocess
 import sys
@@ -8,7 +9,9 @@ import sys
 from toys import TINY
 
 from simbav2 import SimbaV2
-from simbav2.checkpoint import rotation
+from simbav2.checkpoint import checkpoint, rotation
+from simbav2.checkpoint.checkpoint import Manifest
+from simbav2.checkpoint.files import Checksum
 from simbav2.training.trainer import Trainer
 
 SETTINGS = {
@@ -44,18 +47,17 @@ def load_trainer(folder, env=None) -> tuple[Trainer, tuple]:
     return trainer, segments
 
 
+def edit(saved, name, change) -> None:
+    """Change a JSON file of a checkpoint under checksums that are right, as a forger would."""
+    content = json.loads((saved / name).read_text())
+    change(content)
+    (saved / name).write_text(json.dumps(content))
+    found, data = checkpoint.read_manifest(saved), (saved / name).read_bytes()
+    files = {**found.files, name: Checksum(len(data), hashlib.sha256(data).hexdigest())}
+    checkpoint.write_manifest(saved, Manifest(files, found.replay))
+
+
 def start(folder, *more: str) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "simbav2",
-        "train",
-        TASK,
-        "--seed",
-        "1",
-        *ARGUMENTS,
-        "--out",
-        str(folder),
-        *more,
-    ]
+    words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), *more]
+    command = [sys.executable, "-m", "simbav2", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,13 +1,18 @@
-"""The agent as a user holds it."""
+"""The agent as a user holds it: it acts in the spaces of its environment, is saved, loaded, and repeatable."""
+
+import logging
 
 import gymnasium as gym
 import jax
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Dict
+from short_runs import edit
 from toys import TINY, Chain
 
-from simbav2 import InputError, SimbaV2
+from simbav2 import Agent, CheckpointError, InputError, SimbaV2, make_env
 from simbav2.checkpoint.checkpoint import params_sha256
+from simbav2.envs.wrappers import episode_seed
 
 
 @pytest.fixture(scope="module")
@@ -19,30 +24,12 @@ def observations(count: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(count, 5)).astype(np.float32)
 
 
-def test_predict_agrees_for_one_observation_and_for_a_batch(agent):
-    batch = observations(7)
-    together, state = agent.predict(batch)
-    assert together.shape == (7, 1)
-    assert state is None
-    for observation, action in zip(batch, together, strict=True):
-        alone, _ = agent.predict(observation)
-        assert alone.shape == (1,)
-        np.testing.assert_allclose(alone, action, rtol=1e-5, atol=1e-6)
-    assert (np.abs(together) <= 1).all()
-
-
 def test_deterministic_or_not(agent):
     batch = observations(50)
     np.testing.assert_array_equal(agent.predict(batch)[0], agent.predict(batch)[0])
     assert not np.array_equal(agent.predict(batch, deterministic=False)[0], agent.predict(batch)[0])
     once, again = (agent.predict(batch, deterministic=False)[0] for _ in range(2))
     assert not np.array_equal(once, again)  # or a policy evaluated so would lean to one side
-
-
-def test_q_values_have_a_row_for_every_critic(agent):
-    assert agent.q_values(observations(4), np.zeros((4, 1))).shape == (1, 4)
-    hopper = SimbaV2("mujoco/Hopper-v4", **TINY)
-    assert hopper.q_values(np.zeros((4, 11)), np.zeros((4, 3))).shape == (2, 4)
 
 
 def test_saved_and_loaded_acts_the_same_bit_for_bit(agent, tmp_path):
@@ -63,6 +50,10 @@ def test_saved_and_loaded_acts_the_same_bit_for_bit(agent, tmp_path):
 def test_a_folder_without_an_agent_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no saved agent"):
         SimbaV2.load(tmp_path)
+
+
+def test_agent_has_two_names():
+    assert SimbaV2 is Agent
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
@@ -114,40 +105,236 @@ def test_many_environments_and_fractional_updates():
     assert len(agent.trainer.replay) == 400
 
 
-def test_a_vector_environment_of_ones_own():
-    vector = gym.vector.SyncVectorEnv(
-        [lambda: Chain(3), lambda: Chain(4)], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP
+class Lever(gym.Env):
+    """A Dict to see, in an order that is not the alphabet's, and a matrix of float64 to do, with uneven bounds."""
+
+    observation_space = Dict(
+        [
+            ("speed", Box(-1, 1, (2, 2), np.float64)),
+            ("place", Dict({"x": Box(-9, 9, (), np.float32), "y": Box(-9, 9, (1,), np.float32)})),
+        ]
     )
-    agent = SimbaV2(vector, **TINY).learn(300)
-    assert agent.config.num_envs == 2
-    assert agent.decisions == 300
-    with pytest.raises(InputError, match="callable"):
-        agent.trainer.make_evaluation_envs()
+    action_space = Box(np.array([[0.0, -4.0], [5.0, 3.0]]), np.array([[1.0, 4.0], [9.0, 3.0]]), dtype=np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return self.observation_space.sample(), 0.0, False, False, {}
 
 
-def test_n_step_returns_learn_too():
-    agent = SimbaV2(lambda: Chain(2), **TINY, **{"replay.n_step": 3}).learn(300)
-    assert np.isfinite(agent.q_values(np.zeros(2), np.zeros(1))).all()
+def flat(observation) -> np.ndarray:
+    """In the space's own order."""
+    parts = observation["speed"], observation["place"]["x"], observation["place"]["y"]
+    return np.concatenate([np.ravel(part) for part in parts]).astype(np.float32)
+
+
+def stacked(observations):
+    first = observations[0]
+    if isinstance(first, dict):
+        return {key: stacked([each[key] for each in observations]) for key in first}
+    return np.stack(observations)
+
+
+def sync(*members):
+    return gym.vector.SyncVectorEnv(members, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+
+
+@pytest.fixture(scope="module")
+def lever() -> Agent:
+    return Agent(Lever, **TINY)
+
+
+@pytest.fixture(scope="module")
+def seen() -> list:
+    env = Lever()
+    return [env.reset(seed=seed)[0] for seed in range(5)]
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    "source",
     [
-        (lambda agent: agent.predict(np.zeros(4)), r"expected \(5,\) or \(batch, 5\)"),
-        (lambda agent: agent.q_values(np.zeros(5), np.zeros(2)), "action has shape"),
-        (lambda agent: agent.learn(0), "at least 1"),
+        "Pendulum-v1",
+        lambda: gym.make("Pendulum-v1"),
+        lambda: sync(*[lambda: gym.make("Pendulum-v1")] * 2),
+        gym.make("Pendulum-v1"),
+    ],
+    ids=["id", "callable", "callable making a vector", "environment"],
+)
+def test_actions_have_the_units_of_the_environment_given(source):
+    agent = Agent(source, **TINY)
+    batch = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    actions, _ = agent.predict(batch)
+    assert actions.shape == (50, 1)
+    assert actions.dtype == np.float32
+    np.testing.assert_allclose(actions, 2 * agent.act(batch, noise=0.0), rtol=1e-6)
+    assert agent.predict(batch[0])[0].shape == (1,)
+    np.testing.assert_allclose(
+        agent.q_values(batch, actions), agent.values(batch, actions / np.float32(2)), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_task_of_ours_has_the_units_of_make_env():
+    agent = Agent("mujoco/Humanoid-v4", **TINY)  # the simulator's bounds are +-0.4
+    observation, _ = make_env("mujoco/Humanoid-v4").reset(seed=0)
+    action, _ = agent.predict(observation)
+    assert action.shape == (17,)
+    np.testing.assert_array_equal(action, agent.act(observation[None], noise=0.0)[0])
+
+
+def test_dict_observations_and_shaped_actions_one_or_a_batch(lever, seen):
+    together, _ = lever.predict(stacked(seen))
+    assert together.shape == (5, 2, 2)
+    assert together.dtype == np.float64
+    for observation, action in zip(seen, together, strict=True):
+        alone, _ = lever.predict(observation)
+        np.testing.assert_allclose(alone, action, rtol=1e-5)
+        unit = lever.act(flat(observation)[None], noise=0.0)[0].reshape(2, 2)
+        center, reach = np.array([[0.5, 0.0], [7.0, 3.0]]), np.array([[0.5, 4.0], [2.0, 0.0]])
+        np.testing.assert_allclose(alone, center + reach * unit, rtol=1e-5, atol=1e-6)
+        assert Lever.action_space.contains(alone)
+    q = lever.q_values(stacked(seen), together)
+    assert q.shape == (2, 5)
+    units = lever.act(np.stack([flat(observation) for observation in seen]), noise=0.0).copy()
+    units[:, 3] = 0  # an entry without a choice
+    np.testing.assert_allclose(q, lever.values(np.stack(list(map(flat, seen))), units), rtol=1e-4, atol=1e-5)
+    assert lever.q_values(seen[0], together[0]).shape == (2, 1)
+
+
+def without(observation, key):
+    return {name: part for name, part in observation.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda o: np.zeros(6), "observation is of type ndarray; expected a dict with the keys 'speed', 'place'"),
+        (lambda o: without(o, "place"), "observation has the keys 'speed'; expected 'speed', 'place'"),
+        (lambda o: {**o, "more": 1}, "observation has the keys 'speed', 'place', 'more'; expected"),
+        (lambda o: {**o, "place": 3.0}, r"observation\['place'\] is of type float; expected a dict"),
+        (
+            lambda o: {**o, "speed": np.zeros(4)},
+            r"observation\['speed'\] has shape \(4,\); expected \(2, 2\) or \(batch, 2, 2\)",
+        ),
+        (
+            lambda o: {**o, "place": {"x": np.zeros(3), "y": np.zeros((3, 1))}},
+            r"observation\['place'\]\['x'\] has shape \(3,\); expected \(\)",
+        ),
+        (lambda o: {**o, "speed": "fast"}, r"observation\['speed'\] is str; expected numbers of shape \(2, 2\)"),
     ],
 )
-def test_bad_calls(agent, call, message):
-    with pytest.raises(InputError, match=message):
-        call(agent)
+def test_what_is_no_observation_or_action_is_one_clear_line(lever, seen, change, message):
+    with pytest.raises(InputError, match=message) as caught:
+        lever.predict(change(seen[0]))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"action has shape \(4,\); expected \(2, 2\) or \(batch, 2, 2\)"):
+        lever.q_values(seen[0], np.zeros(4))
+    with pytest.raises(InputError, match="5 observations and 1 actions"):
+        lever.q_values(stacked(seen), np.zeros((2, 2)))
 
 
-def test_bad_environments():
-    class Discrete(Chain):
-        action_space = gym.spaces.Discrete(3)
+# Saved and loaded. -------------------------------------------------------------------------------------------
 
-    with pytest.raises(InputError, match="Discrete"):
-        SimbaV2(Discrete)
-    with pytest.raises(InputError, match="did you mean 'dmc/walker-walk'"):
-        SimbaV2("dmc/walker-wlak")
+
+def test_a_loaded_agent_predicts_the_same_without_its_environment(lever, seen, tmp_path):
+    lever.save(tmp_path / "saved")
+    again = Agent.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.predict(stacked(seen))[0], lever.predict(stacked(seen))[0])
+    assert again.predict(seen[0])[0].dtype == np.float64
+    again.save(tmp_path / "again")
+    assert Agent.load(tmp_path / "again").spaces.to_json() == lever.spaces.to_json()
+
+
+def test_an_environment_given_at_loading_has_its_own_units(tmp_path):
+    agent = Agent("Pendulum-v1", **TINY)
+    agent.save(tmp_path / "saved")
+    low, high = np.zeros(1, np.float32), np.full(1, 10, np.float32)
+    other = Agent.load(
+        tmp_path / "saved", env=lambda: gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), low, high)
+    )
+    observation = np.ones(3, np.float32)
+    unit = agent.act(observation[None], noise=0.0)[0]
+    np.testing.assert_allclose(other.predict(observation)[0], 5 + 5 * unit, rtol=1e-5)
+
+
+def test_agents_saved_by_older_versions(tmp_path, caplog):
+    """Without saved spaces: the task's, else those of the environment made from its id, else the cube."""
+
+    def old(source, name) -> Agent:
+        Agent(source, **TINY).save(tmp_path / name)
+        edit(tmp_path / name, "state.json", lambda state: state.pop("spaces"))
+        return Agent.load(tmp_path / name)
+
+    batch = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
+    with caplog.at_level(logging.WARNING):
+        task = old("dmc/cartpole-balance", "task")
+        np.testing.assert_array_equal(task.predict(batch)[0], task.act(batch, noise=0.0))
+        registered = old("Pendulum-v1", "registered")
+        three = batch[:, :3]
+        np.testing.assert_allclose(registered.predict(three)[0], 2 * registered.act(three, noise=0.0), rtol=1e-6)
+    assert not caplog.messages
+    with caplog.at_level(logging.WARNING):
+        unknown = old(Lever, "unknown")
+        for _ in range(2):
+            assert unknown.predict(np.zeros(6))[0].shape == (4,)
+    (message,) = caplog.messages
+    assert "the action bounds of Lever are unknown" in message
+    assert "in [-1, 1]" in message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spaces: spaces.pop("action"),
+        lambda spaces: spaces.update(observation=[7]),
+        lambda spaces: spaces.update(observation=[1 << 40]),
+        lambda spaces: spaces.update(observation={"a": [2], "b": "many"}),
+        lambda spaces: spaces.update(observation={"a": [-2, -3]}),
+        lambda spaces: spaces["action"].update(low=[1.0, 2.0]),
+        lambda spaces: spaces["action"].update(low=spaces["action"]["high"], high=spaces["action"]["low"]),
+        lambda spaces: spaces["action"].update(dtype="object"),
+        lambda spaces: spaces["action"].update(dtype="int8"),
+    ],
+)
+def test_forged_spaces_are_refused(lever, tmp_path, change):
+    lever.save(tmp_path / "saved")
+    edit(tmp_path / "saved", "state.json", lambda state: change(state["spaces"]))
+    with pytest.raises(CheckpointError, match=r"state\.json"):
+        Agent.load(tmp_path / "saved")
+
+
+# As a user steps a plain environment. ------------------------------------------------------------------------
+
+
+def played(agent: Agent, episodes: int) -> float:
+    """The mean return of what `predict` returns, in the episodes of `agent.evaluate`."""
+    totals = []
+    with gym.make("Pendulum-v1") as env:
+        for number in range(episodes):
+            observation, _ = env.reset(seed=episode_seed(agent.evaluation_seed, 0, number))
+            total, over = 0.0, False
+            while not over:
+                action, _ = agent.predict(observation)
+                observation, reward, terminated, truncated, _ = env.step(action)
+                total, over = total + float(reward), terminated or truncated
+            totals.append(total)
+    return float(np.mean(totals))
+
+
+def test_a_plain_environment_with_predict_scores_as_evaluate_says():
+    agent = Agent(gym.make("Pendulum-v1"), seed=1, **TINY)
+    assert played(agent, 2) == pytest.approx(agent.evaluate(2).mean_return, rel=1e-5)
+
+
+@pytest.mark.full
+def test_so_it_does_after_training(tmp_path):
+    """46 seconds of one core. With actions in [-1, 1] it would be -486 instead of -137."""
+    small = {"actor.width": 32, "critic.width": 32, "critic.depth": 1, "replay.batch_size": 64}
+    agent = Agent(gym.make("Pendulum-v1"), preset="quick", updates_per_decision=1, **small).learn(10_000)
+    own = agent.evaluate(10).mean_return
+    assert played(agent, 10) == pytest.approx(own, rel=0.1)
+    agent.save(tmp_path / "saved")
+    assert played(Agent.load(tmp_path / "saved"), 10) == pytest.approx(own, rel=0.1)

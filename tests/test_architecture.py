@@ -162,7 +162,7 @@ ABOUT_METHODS = {
     "config/__init__.py",
     "config/presets.py",
     "experiments/benchmark.py",
-    "cli/offline.py",
+    "cli/runs.py",
     "experiments/sweep/plan.py",
     "interop/release.py",
 }

@@ -1,6 +1,5 @@
 """Damaged and forged checkpoints: identical, or one `CheckpointError`; never a hang, a crash, much memory."""
 
-import json
 import logging
 import shutil
 from dataclasses import replace
@@ -9,6 +8,7 @@ import mutations
 import numpy as np
 import pytest
 from mutations import digest, env, honest_run
+from short_runs import edit
 
 from simbav2 import CheckpointError, InputError, SimbaV2
 from simbav2.checkpoint import checkpoint, files, rotation
@@ -66,10 +66,7 @@ def edited(honest, folder, change):
     shutil.copytree(honest, folder)
     newest, before = rotation.checkpoints(folder)
     shutil.rmtree(before)
-    config = json.loads((newest / "config.json").read_text())
-    change(config)
-    (newest / "config.json").write_text(json.dumps(config))
-    mutations.resign(folder)
+    edit(newest, "config.json", change)
     return folder
 
 

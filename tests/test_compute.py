@@ -19,7 +19,7 @@ from simbav2.config import (
 )
 from simbav2.envs.tasks import find
 from simbav2.experiments.compute import count_compute, multiply_adds
-from simbav2.experiments.report.cost_figures import published_points
+from simbav2.experiments.report.figures import published_points
 
 
 def test_matrix_products_counted_by_hand():

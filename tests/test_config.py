@@ -221,9 +221,9 @@ def test_a_run_folder_of_an_older_version_is_described_in_full(tmp_path):
     ("damage", "message"),
     [
         ({"sead": 1}, "unknown setting 'sead'; did you mean 'seed'"),
-        ({"critic": 3}, "config critic is 3; expected a group of settings"),
+        ({"critic": 3}, "critic is 3; expected a group of settings"),
         ({"env_steps": "many"}, "expected int"),
-        ({"value": {"kind": "Quantiles"}}, "value.kind is 'Quantiles'; expected Categorical or Scalar"),
+        ({"value": {"kind": "Quantiles"}}, "value is 'Quantiles'; expected Categorical or Scalar"),
         ({"value": {"kind": "Scalar", "atoms": 3}}, "unknown setting 'value.atoms'"),
     ],
 )

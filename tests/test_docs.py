@@ -4,6 +4,7 @@ Python code runs unchanged except for long training. Commands are parsed by the 
 settings, tasks, data sets and plans; tests/test_docs_commands.py runs them with small networks.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -14,17 +15,19 @@ from importlib.util import find_spec
 import gymnasium as gym
 import numpy as np
 import pytest
-from doc_pages import PAGES, ROOT, blocks, commands, hooks, inline_commands
+from doc_pages import PAGES, ROOT, blocks, commands, every_block, hooks, inline_commands
 
 from simbav2 import cli
 from simbav2.cli.parser import parse
-from simbav2.config import override, presets
+from simbav2.config import leaves, override, presets
 from simbav2.datasets import hdf5
 from simbav2.datasets.catalog import D4RL
 from simbav2.envs.tasks import find
 from simbav2.experiments.sweep.plan import read_plan
 
-PYTHON = [page for page in PAGES if blocks(page, "python")]
+# Pages with Python; that of the tutorial runs with its commands, in tests/test_docs_commands.py.
+PYTHON = [page for page in PAGES if blocks(page, "python") and page.name != "tutorial.md"]
+WIDTH = 92  # of code that the site shows without a second line
 
 
 @pytest.mark.parametrize("command", list(commands("simbav2")), ids=str)
@@ -53,6 +56,12 @@ def here(tmp_path, monkeypatch):
     if find_spec("h5py"):
         hdf5.write(tmp_path / "my-data.hdf5", "Pendulum-v1", [hdf5.Episode(*columns, terminated=False)] * 3)
     return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_is_not_wider_than_the_page(page):
+    wide = [line for _, code in every_block(page) for line in code.splitlines() if len(line) > WIDTH]
+    assert not wide
 
 
 def test_targets_of_make_and_python_files_exist():
@@ -109,6 +118,17 @@ def test_python_for_other_packages_runs_where_they_are(page, here):
         exec(compile(code, page.name, "exec"), {"__name__": page.stem})
 
 
+def test_the_notebook_runs_from_its_first_to_its_last_cell(here, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    cells = json.loads((ROOT / "examples" / "quickstart.ipynb").read_text())["cells"]
+    namespace = {"__name__": "quickstart"}
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            code = "".join(cell["source"]).replace("STEPS = 6_000", "STEPS = 60")
+            exec(compile(code, f"quickstart.ipynb, cell {number}", "exec"), namespace)
+    assert namespace["curve"].steps[-6:] == [10, 20, 30, 40, 50, 60]
+
+
 def test_the_doctor_of_the_readme_runs(capsys):
     assert cli.main(["doctor"]) == 0
     assert capsys.readouterr().out
@@ -138,7 +158,7 @@ def test_links_lead_somewhere(page):
     site, place = hooks(), page.relative_to(ROOT).as_posix()
     for link in site.links(page.read_text(), place):
         target = ROOT / link.path
-        made = {"docs/commands.md", "docs/changelog.md"}
+        made = {"docs/commands.md", "docs/settings.md", "docs/changelog.md"}
         assert link.path in made or target.is_file(), link
         if link.anchor and target.suffix == ".md":
             assert link.anchor in slugs(target), link
@@ -169,6 +189,16 @@ def test_the_page_of_commands_has_all_of_them():
     names = "train resume evaluate offline dataset sweep report export import-release push pull"
     for name in f"{names} tasks presets bench doctor assets".split():
         assert f"\n## {name}\n\n```text\nusage: simbav2 {name}" in page
+
+
+def test_the_page_of_settings_has_every_setting_of_every_preset():
+    page = hooks().settings()
+    for name in presets.PRESETS:
+        for setting in leaves(presets.preset(name)):
+            shown = setting.replace("actor.architecture.", "critic.architecture.")
+            assert f"| `{shown}` | " in page or re.search(f"^## (.* and )?{shown}( and .*)?$", page, re.M), setting
+    assert "| `critic.width` | 512 | " in page
+    assert "| `value.weight` | 1.0 | factor of the squared error (more than 0) |" in page
 
 
 @pytest.mark.full

@@ -13,14 +13,13 @@ from sweep_plan import SETTINGS, write
 from toys import TINY, Chain
 
 import simbav2
-from simbav2 import cli, config
+from simbav2 import cli
 from simbav2.cli import sweep
-from simbav2.config import tree
+from simbav2.config import Architecture, setting
 from simbav2.envs import tasks
 from simbav2.envs.tasks import Suite, Task
 from simbav2.experiments.report import report
 from simbav2.experiments.sweep.retry import Outcome
-from simbav2.networks import architectures
 
 
 @pytest.fixture
@@ -54,37 +53,21 @@ def test_a_suite_is_a_row_and_a_module(suite, tmp_path, capsys):
     assert "toy/chain" in page.read_text()
 
 
-@dataclass(frozen=True)
-class Linear:
-    """No hidden units."""
+def test_an_architecture_is_a_dataclass_with_an_encoder_and_a_head(monkeypatch, tmp_path):
+    monkeypatch.setattr(Architecture, "options", dict(Architecture.options))
 
-    bias: bool = tree.setting(True, "add a bias to the features")
+    @dataclass(frozen=True)
+    class Linear(Architecture):
+        """No hidden units."""
 
+        bias: bool = setting(True, "add a bias to the features")
 
-@pytest.fixture
-def architecture(monkeypatch):
-    """`Linear`: a dataclass in config.Architecture, a case in `encoder` and in `head`."""
-    encoder, head = architectures.encoder, architectures.head
+        def encoder(self, width, depth):
+            return nn.Dense(width, use_bias=self.bias, name="encoder")
 
-    def extended_encoder(network):
-        match network.architecture:
-            case Linear(bias):
-                return nn.Dense(network.width, use_bias=bias, name="encoder")
-        return encoder(network)
+        def head(self, size, name):
+            return nn.Dense(size, name=name)
 
-    def extended_head(network, size, name):
-        return nn.Dense(size, name=name) if isinstance(network.architecture, Linear) else head(network, size, name)
-
-    monkeypatch.setattr(config, "Architecture", config.Architecture | Linear)
-    monkeypatch.setattr(architectures, "encoder", extended_encoder)
-    monkeypatch.setattr(architectures, "head", extended_head)
-    tree._hints.cache_clear()
-    yield
-    monkeypatch.undo()
-    tree._hints.cache_clear()
-
-
-def test_an_architecture_is_a_dataclass_and_a_module(architecture, tmp_path):
     settings = {"actor.architecture": "Linear", "critic.architecture": "Linear", "actor.architecture.bias": False}
     agent = simbav2.Agent(lambda: Chain(length=2), **{**TINY, **settings})
     assert set(agent.state.actor.params["encoder"]) == {"kernel"}

@@ -7,8 +7,8 @@ from toys import TINY, Chain
 
 from simbav2 import SimbaV2
 from simbav2.training import run
-from simbav2.training.evaluate import EvaluationEpisode
-from simbav2.training.health import CHECKS, HISTORY, HealthMonitor, diagnose, evaluation_metrics
+from simbav2.training.evaluate import EvaluationEpisode, evaluation_metrics
+from simbav2.training.health import CHECKS, HISTORY, HealthMonitor, diagnose
 
 HEALTHY = {
     "clipped_mass": 0.001,

@@ -1,6 +1,7 @@
-"""`agent.learn` and `agent.evaluate`: progress, schedules, evaluations and their environments."""
+"""Learning, evaluating, and learning on after a load: schedules, progress, episodes, unfit environments."""
 
 import logging
+import shutil
 import subprocess
 import sys
 
@@ -8,11 +9,17 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
+from mutations import digest, env, honest_run
+from short_runs import edit, load_trainer
 from toys import TINY, Chain
 
-from simbav2 import Agent, Callback, InputError
+from simbav2 import Agent, Callback, CheckpointError, InputError, SimbaV2, actor_critic
+from simbav2.checkpoint import rotation
 from simbav2.checkpoint.checkpoint import params_sha256
 from simbav2.envs.wrappers import episode_seed
+from simbav2.learner import Learner
+from simbav2.training import run
+from simbav2.training.make_dataset import experience
 
 DECAY = {
     **{name: value for name, value in TINY.items() if not name.startswith("learning_rate")},
@@ -66,11 +73,9 @@ def test_a_first_call_too_short_for_an_update_is_refused(tmp_path):
         agent.learn(5)
     agent.learn(100).save(tmp_path / "saved")
     assert Agent.load(tmp_path / "saved").config.env_steps == 100
-
-
-def test_a_loaded_agent_keeps_its_schedule(tmp_path):
-    Agent(lambda: Chain(3), **TINY).learn(40).save(tmp_path / "saved")
-    assert Agent.load(tmp_path / "saved", env=lambda: Chain(3)).learn(5).config.env_steps == 40
+    assert Agent.load(tmp_path / "saved", env=lambda: Chain(3)).learn(5).config.env_steps == 100
+    with pytest.raises(InputError, match="env_steps is 0; expected at least 1"):
+        agent.learn(0)
 
 
 # Progress. ---------------------------------------------------------------------------------------------------
@@ -119,21 +124,6 @@ def test_callbacks_are_told_of_metrics_and_evaluations_and_nothing_is_disturbed(
     silent, diary = Agent(lambda: Chain(3), **settings), Diary()
     assert params_sha256(silent.learn(450, [diary])) == params_sha256(watched)
     assert not diary.evaluations
-
-
-def test_callbacks_are_told_of_dropped_steps():
-    class Faulty(Chain):
-        taken = 0
-
-        def step(self, action):
-            Faulty.taken += 1
-            if Faulty.taken == 30:
-                raise OSError("the simulator is gone")
-            return super().step(action)
-
-    diary = Diary()
-    Agent(Faulty, **TINY, drop_bad_steps="any", **{"schedule.log_every": 20}).learn(60, [diary])
-    assert [line.get("dropped_steps", 0) for line in diary.lines] == [0, 1, 1]
 
 
 def test_the_evaluation_environment_may_be_another():
@@ -229,3 +219,143 @@ def test_the_environment_trained_on_may_be_evaluated_in_and_training_starts_a_ne
     assert agent.trainer.replay.added == 17
     assert agent.trainer.envs.episodes == [4]
     assert np.isfinite(jax.tree.leaves(agent.trainer.replay.sample(1, 8, np.random.default_rng(0)))[0]).all()
+
+
+class Paid(Chain):
+    """Every step pays 10; episodes of 20 steps."""
+
+    def __init__(self) -> None:
+        super().__init__(20)
+
+    def step(self, action):
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, 10.0, terminated, truncated, info
+
+
+def test_the_running_return_starts_at_zero_with_the_episodes_of_a_loaded_agent(tmp_path):
+    agent = SimbaV2(Paid, **TINY, discount=0.9).learn(210)
+    assert agent.statistics.returns.running[0] > 60  # in the middle of an episode
+    agent.save(tmp_path / "agent")
+    again = SimbaV2.load(tmp_path / "agent", env=Paid)
+    largest = again.statistics.returns.largest
+    again.learn(1)
+    assert again.statistics.returns.running[0] == 10
+    again.learn(100)
+    assert again.statistics.returns.largest == pytest.approx(largest)
+
+
+def test_a_second_loop_does_not_join_two_episodes():
+    """The step before it led to the end of its episode, not to the first observation of the next."""
+    agent = SimbaV2(Paid, **TINY).learn(5)
+    followed = agent.trainer.replay.head.copy()
+    agent.trainer.begin()
+    assert not np.array_equal(agent.trainer.replay.head, followed)
+    np.testing.assert_array_equal(agent.trainer.replay._transitions(np.array([4])).next_observation, followed)
+
+
+def trained(folder, steps=150):
+    SimbaV2(env, **TINY, **{"env_steps": 500, "schedule.checkpoint_every": 100}).learn(steps).save(folder)
+    return SimbaV2.load(folder, env)
+
+
+def test_a_run_that_began_with_a_loaded_agent_is_resumed_to_the_same_bits(tmp_path):
+    run.start(trained(tmp_path / "agent"), tmp_path / "whole")
+    run.start(SimbaV2.load(tmp_path / "agent", env), tmp_path / "run", stop_after=230)
+    saved, _ = rotation.load_run(tmp_path / "run")
+    assert (saved.env_steps, saved.replay.added) == (230, 80)
+    run.resume(tmp_path / "run", stop_after=500, env=env)
+    assert digest(tmp_path / "run") == digest(tmp_path / "whole")
+
+
+def test_a_loaded_agent_is_saved_before_its_first_step(tmp_path):
+    """A kill before the next checkpoint must not let the run begin with a new agent."""
+    agent = trained(tmp_path / "agent")
+    run.start(agent, tmp_path / "run", stop_after=170)
+    first = rotation.checkpoints(tmp_path / "run")[-1]
+    assert int(first.name) == 150
+    whole = digest(tmp_path / "run")
+    for path in rotation.checkpoints(tmp_path / "run")[:-1]:
+        shutil.rmtree(path)
+    run.resume(tmp_path / "run", stop_after=170, env=env)
+    assert digest(tmp_path / "run") == whole
+
+
+def test_the_experience_of_a_run_that_began_with_a_loaded_agent(tmp_path):
+    run.start(trained(tmp_path / "agent"), tmp_path / "run", stop_after=230)
+    assert sum(len(episode.reward) for episode in experience(tmp_path / "run", 200)) == 50
+
+
+def test_checkpoints_that_do_not_say_what_the_replay_holds_are_still_loaded(tmp_path):
+    folder = honest_run(tmp_path / "run")
+    before = digest(folder)
+    edit(rotation.checkpoints(folder)[0], "state.json", lambda state: state.pop("replay_steps"))
+    assert digest(folder) == before
+
+
+def test_a_checkpoint_in_the_place_of_another_is_refused(tmp_path):
+    folder = honest_run(tmp_path / "run")
+    (path,) = rotation.checkpoints(folder)
+    path.rename(path.with_name("000000000400"))
+    with pytest.raises(CheckpointError, match="its steps are 500, the folder is of 400"):
+        rotation.load_run(folder)
+
+
+def test_resuming_builds_one_learner_and_draws_no_weights(tmp_path, monkeypatch):
+    folder, made = honest_run(tmp_path / "run"), []
+
+    class Counted(Learner):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self.init)
+            self.init = self.shapes_only
+
+        def shapes_only(self, key):
+            assert isinstance(key, jax.core.Tracer)
+            return made[-1](key)
+
+    monkeypatch.setattr(actor_critic, "Learner", Counted)
+    actor_critic._programs.cache_clear()
+    try:
+        trainer, _ = load_trainer(folder, env)
+        assert (len(made), trainer.agent.env_steps) == (1, 500)
+    finally:
+        actor_critic._programs.cache_clear()
+
+
+class Wide(Chain):
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+
+    def _observation(self):
+        return np.zeros(3, np.float32)
+
+
+def test_an_environment_of_other_sizes_is_refused_when_it_is_given(tmp_path):
+    agent = SimbaV2(Chain, **TINY)
+    agent.save(tmp_path / "agent")
+    vector = gym.vector.SyncVectorEnv([Wide], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+    expected = "learned Chain, with 2 observations and 1 actions; .* has 3 and 1: give"
+    for given in (Wide, Wide(), vector, "Pendulum-v1"):
+        with pytest.raises(InputError, match=expected) as caught:
+            SimbaV2.load(tmp_path / "agent", env=given)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["from a checkpoint", "from its beginning"])
+def test_resume_refuses_an_environment_of_other_sizes(tmp_path, saved):
+    folder = honest_run(tmp_path / "run")
+    if not saved:
+        (folder / "summary.json").unlink()
+        shutil.rmtree(folder / "checkpoints")
+    with pytest.raises(InputError, match="with 2 observations and 1 actions; Wide has 3 and 1"):
+        run.resume(folder, env=Wide)
+
+
+def test_a_policy_of_the_old_observation_order_is_not_shown_the_new_one(tmp_path):
+    SimbaV2("dmc/walker-walk", **TINY).save(tmp_path / "checkpoints" / "0")
+    assert SimbaV2.load(tmp_path).trainer.envs.observation_size == 24
+    edit(tmp_path / "checkpoints" / "0", "config.json", lambda config: config.pop("observation_order"))
+    agent = SimbaV2.load(tmp_path)
+    assert agent.predict(np.zeros(24, np.float32))[0].shape == (6,)  # its owner may know the order
+    for attempt in (agent.trainer.make_evaluation_envs, lambda: SimbaV2.load(tmp_path, "dmc/walker-walk")):
+        with pytest.raises(InputError, match="in dm_control's own order; now they are sorted by key"):
+            attempt()

@@ -117,8 +117,8 @@ def test_clipped_double_q_takes_the_distribution_with_the_smaller_mean():
     critics = Variables(state.target, None)
     ahead = bootstrap_target(learn.config, networks, critics, following, batch, jax.random.PRNGKey(1))
     target = networks.value.target(ahead)
-    action = networks.actions(state.actor.params, batch.next_observation).sample(jax.random.PRNGKey(1))
-    q = networks.q(state.target, batch.next_observation, action)
+    action = networks.actions(state.actor.variables, batch.next_observation)[0].sample(jax.random.PRNGKey(1))
+    q = networks.q(critics, batch.next_observation, action)
     assert 0 < (q[0] < q[1]).sum() < 32  # neither member is always the smaller one
     # Half of the support stays inside it, where the projection keeps the mean.
     np.testing.assert_allclose(target @ value.atoms, 0.5 * q.min(axis=0), atol=1e-5)

@@ -72,8 +72,8 @@ def test_the_objectives():
         given = (state.actor.params, None, state.critic.variables, state.temperature, batch, key, share)
         return float(actor_loss(dataclasses.replace(small, objective=objective), learner.networks, *given)[0])
 
-    action = learner.networks.actions(state.actor.params, batch.observation).sample(key)
-    q = learner.networks.q(state.critic.params, batch.observation, action).min(axis=0)
+    action = learner.networks.actions(state.actor.variables, batch.observation)[0].sample(key)
+    q = learner.networks.q(state.critic.variables, batch.observation, action).min(axis=0)
     error = float(jnp.mean((action - batch.action) ** 2))
     plain = loss(MaximizeReturn())
     added = 0.25 * 0.1 * float(jnp.mean(jnp.abs(q))) * error

@@ -46,9 +46,9 @@ def outputs(ablation: str | None) -> tuple[np.ndarray, np.ndarray]:
     actor, critic = networks.init(jax.random.PRNGKey(0))
     rng = np.random.default_rng(0)
     observation, action = rng.normal(size=(64, 5)).astype("f"), rng.uniform(-1, 1, (64, 2)).astype("f")
-    distribution = networks.actions(actor.params, observation)
+    distribution, _ = networks.actions(actor, observation)
     numbers = np.concatenate([distribution.mean, distribution.log_std], axis=-1)
-    return numbers, np.asarray(networks.critic.apply(critic.params, observation, action))
+    return numbers, np.asarray(networks.critic.apply(critic, observation, action)[0])
 
 
 @pytest.mark.numerics

@@ -18,6 +18,7 @@ from simbav2.cli import main
 from simbav2.interop import from_release
 from simbav2.interop.release import actor_names, critic_names, read_msgpack
 from simbav2.normalization import RunningStatistics
+from simbav2.types import Variables
 
 SAMPLE = Path(__file__).parents[2] / "shared" / "release_checkpoint"
 SIZES = (5, 1)
@@ -50,9 +51,11 @@ def test_actions_values_and_statistics_are_the_authors(agent, golden):
     np.testing.assert_allclose(agent.normalizer.observation(observation), golden["norm_obs"], **near)
     np.testing.assert_allclose(agent.predict(observation)[0], golden["det_action"], **near)
     np.testing.assert_allclose(agent.q_values(observation, action), golden["q"][None], **near)
-    logits = networks.critic.apply(state.critic.params, golden["norm_obs"], action)
+    logits, _ = networks.critic.apply(state.critic.variables, golden["norm_obs"], action)
     np.testing.assert_allclose(jax.nn.log_softmax(logits)[0], golden["log_prob"], **near)
-    np.testing.assert_allclose(networks.q(state.target, golden["norm_obs"], action)[0], golden["target_q"], **near)
+    np.testing.assert_allclose(
+        networks.q(Variables(state.target, None), golden["norm_obs"], action)[0], golden["target_q"], **near
+    )
     np.testing.assert_allclose(state.temperature, golden["temperature"], **near)
     np.testing.assert_allclose(agent.statistics.observation.mean, golden["obs_mean"][0], **near)
     np.testing.assert_allclose(agent.statistics.observation.variance, golden["obs_var"][0], **near)

@@ -18,7 +18,7 @@ from mutations import digest, env, honest_run
 from short_runs import ARGUMENTS, SETTINGS, TASK, load_trainer, results, start
 
 from simbav2 import CheckpointError, Failure, InputError, SimbaV2
-from simbav2.checkpoint import checkpoint, lock, rotation
+from simbav2.checkpoint import checkpoint, files, lock, rotation
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.cli import main
 from simbav2.training import run
@@ -77,7 +77,7 @@ def identity(folder) -> str:
         try:
             found = checkpoint.verify(path, checkpoint.AGENT)
             for segment in found.replay:
-                checkpoint.check(folder / "replay" / segment.name, segment.checksum)
+                files.check(folder / "replay" / segment.name, segment.checksum)
         except CheckpointError:
             continue
         return json.dumps([found.files, found.replay])
@@ -271,7 +271,7 @@ def test_the_second_process_on_a_run_is_refused(tmp_path):
     holder.communicate()
     with pytest.raises(InputError, match="complete"):
         run.resume(folder, env=env)
-    assert not (folder / lock.NAME).exists()
+    assert lock.holder(folder) is None
 
 
 def test_a_full_disk_ends_the_run_in_one_line_and_costs_nothing_saved(finished, tmp_path):

@@ -162,11 +162,11 @@ class Learner:
         noise: Array,
     ) -> Array:
         """Actions [N, A] for raw observations [N, O]; `noise` 1 explores, 0 is deterministic."""
-        actions = self.networks.actions(actor.params, normalizer.observation(observation), actor.batch_stats)
+        actions, _ = self.networks.actions(actor, normalizer.observation(observation))
         return actions.sample(jax.random.fold_in(key, decision), noise)
 
     def _q_values(self, critic: Variables, normalizer: Normalizer, observation: Array, action: Array) -> Array:
-        return self.networks.q(critic.params, normalizer.observation(observation), action, critic.batch_stats)
+        return self.networks.q(critic, normalizer.observation(observation), action)
 
     def _learn(
         self, state: LearnerState, normalizer: Normalizer, batches: Transition

@@ -29,7 +29,7 @@ def actor_pass(config: Config, networks: Networks, actor: Variables, batch: Tran
     observation = batch.observation
     if config.actor.joint_batch:
         observation = jnp.concatenate([observation, batch.next_observation])
-    return networks.actions_training(actor.params, observation, actor.batch_stats)
+    return networks.actions(actor, observation, training=True)
 
 
 def actor_loss(
@@ -49,7 +49,7 @@ def actor_loss(
     rows = len(batch.reward)
     if len(action) > rows:  # the joined half takes part in the batch statistics alone
         action, log_prob = action[:rows], None if log_prob is None else log_prob[:rows]
-    q = networks.q(critic.params, batch.observation, action, critic.batch_stats, dropout_key(config, key))
+    q = networks.q(critic, batch.observation, action, dropout_key(config, key))
     match config.critic.actor_q:
         case "min":
             q = q.min(axis=0)
@@ -91,7 +91,7 @@ class NextAction(NamedTuple):
 def next_action(
     networks: Networks, actor: Variables, temperature: Array | None, batch: Transition, key: Array
 ) -> NextAction:
-    actions = networks.actions(actor.params, batch.next_observation, actor.batch_stats)
+    actions, _ = networks.actions(actor, batch.next_observation)
     action, log_prob = actions.next_action(key)
     return NextAction(action, None if log_prob is None or temperature is None else -temperature * log_prob)
 
@@ -104,9 +104,7 @@ def bootstrap_target(
     if config.critic.joint_batch:
         _, outputs, _ = joint_pass(networks, target, following, batch, dropout)
     else:
-        outputs = networks.critic.apply(
-            target.params, batch.next_observation, following.action, target.batch_stats, dropout
-        )
+        outputs, _ = networks.critic.apply(target, batch.next_observation, following.action, dropout)
     return _bootstrap(config, networks, outputs, following, batch, key)
 
 
@@ -114,12 +112,12 @@ def joint_pass(
     networks: Networks, critic: Variables, following: NextAction, batch: Transition, dropout: Array | None
 ) -> tuple[Array, Array, Params]:
     """Outputs at (o, a) and at (o', a') of one pass over both, and the running statistics after it."""
-    outputs, batch_stats = networks.critic.apply_training(
-        critic.params,
+    outputs, batch_stats = networks.critic.apply(
+        critic,
         jnp.concatenate([batch.observation, batch.next_observation]),
         jnp.concatenate([batch.action, following.action]),
-        critic.batch_stats,
         dropout,
+        training=True,
     )
     rows = len(batch.reward)
     return outputs[:, :rows], outputs[:, rows:], batch_stats
@@ -158,8 +156,8 @@ def critic_loss(
             next_outputs = jax.lax.stop_gradient(next_outputs)
             bootstrap = _bootstrap(config, networks, next_outputs, following, batch, key)
     else:
-        outputs, batch_stats = networks.critic.apply_training(
-            critic, batch.observation, batch.action, batch_stats, dropout
+        outputs, batch_stats = networks.critic.apply(
+            variables, batch.observation, batch.action, dropout, training=True
         )
     assert bootstrap is not None
     per_critic = jnp.mean(networks.value.loss(outputs, networks.value.target(bootstrap)), axis=1)

@@ -16,6 +16,7 @@ from typing import Any
 from simbav2.errors import InputError
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+STOPPED = 130  # the shell's exit status for Ctrl-C
 
 
 def cache_folder(name: str) -> Path:

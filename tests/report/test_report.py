@@ -16,10 +16,9 @@ import pytest
 from synthetic import write_small_run
 
 from simbav2.errors import InputError
-from simbav2.experiments.report import run_page
 from simbav2.experiments.report.report import report as report_of
 from simbav2.experiments.report.report import watch, write_report
-from simbav2.experiments.report.runs import read_run
+from simbav2.experiments.report.runs import command, read_run
 
 HOSTILE = "--><script>alert('x')</script>$\\frac{</text>|**\x00\ud800\n\"../../etc"
 
@@ -166,14 +165,14 @@ def test_the_page_stands_alone(report):
 def test_the_command_tells_what_was_given(make_run):
     settings = {"critic.width": 64, "critic.architecture.head_bias": True, "discount": None}
     online = make_run({10_000: [1.0]}, seed=1, settings=settings, stop_after=10_000)
-    assert run_page.command(read_run(online)) == (
+    assert command(read_run(online)) == (
         "simbav2 train dmc/walker-walk --preset quick --seed 1 --critic.width 64"
         " --critic.architecture.head-bias true --discount none --stop-after 10000"
     )
     data = {"source": "d4rl/hopper-medium-v2", "file": "/data/a b.hdf5", "transitions": 51_200}
     settings = {"data.passes": 50.0, "then_online": 1_000}
     offline = make_run({10_000: [1.0]}, preset="offline", data=data, settings=settings)
-    assert run_page.command(read_run(offline)) == (
+    assert command(read_run(offline)) == (
         "simbav2 offline d4rl/hopper-medium-v2 --data '/data/a b.hdf5' --task dmc/walker-walk --preset offline"
         " --seed 0 --data.passes 50.0 --then-online 1000"
     )
@@ -273,7 +272,7 @@ def test_a_video_becomes_part_of_the_page_unless_it_is_large(make_run, tmp_path,
     folder = make_run({1: [1.0]})
     (folder / "small.mp4").write_bytes(b"video")
     (folder / "zlarge.mp4").write_bytes(b"a longer video")
-    monkeypatch.setattr("simbav2.experiments.report.run_page.EMBEDDED", 5)
+    monkeypatch.setattr("simbav2.experiments.report.page.EMBEDDED", 5)
     page = write_report([read_run(folder)], tmp_path / "out")
     (small, large) = Page(page).data["runs"][0]["videos"]
     assert small == ["small.mp4", "data:video/mp4;base64,dmlkZW8="]

@@ -13,6 +13,7 @@ from simbav2.experiments.report import tables
 from simbav2.experiments.report.methods import methods
 from simbav2.experiments.report.paper_tables import all_tables
 from simbav2.experiments.report.published import aggregates, task_scores
+from simbav2.experiments.report.report import report
 from simbav2.experiments.report.runs import read_runs
 from simbav2.experiments.report.tables import BEST, GOOD, Cell, Row, Table, change_mark
 
@@ -57,6 +58,21 @@ def test_table_1_has_our_row_beside_the_published(tmp_path):
     assert ours["DMC-Hard (7)"].mark is None
     assert ours["All (57)"].text.endswith("(6 of 57)")
     assert ours["HBench (14)"].text == "–"
+
+
+def test_captions_tell_what_an_update_costs(tmp_path):
+    for task in ("dmc/dog-run", "mujoco/Hopper-v4"):
+        write_run(tmp_path / "runs" / task, find(task), 0, evaluations=2, lines=5)
+    page, _, _ = report([tmp_path / "runs"], tmp_path / "out")
+    text = (page.parent / "report.md").read_text()
+    dog, hopper = (run.compute for run in read_runs([tmp_path / "runs"])[0])
+    # Two updates per decision; a decision is two simulator steps on dog-run, one on Hopper-v4.
+    for compute, updates in ((dog, 1), (hopper, 2)):
+        weights = (compute.actor_weights + compute.critic_weights) / 1e6
+        counted = f"paper: {compute.update / 1e9:.3g} GFLOP per update, {weights:.3g}M weights"
+        assert f"{counted}, updates per simulator step: {updates}, measured per second: 80.5." in text
+    low, high = sorted(each.update / 1e9 for each in (dog, hopper))
+    assert f"paper: {low:.3g} to {high:.3g} GFLOP per update" in text  # the figure of compute has both
 
 
 def test_an_ablation_is_compared_with_its_own_default(tmp_path):

@@ -25,23 +25,8 @@ import jax
 import numpy as np
 
 from simbav2.actor_critic import ActorCritic, count_env_steps, programs
-from simbav2.checkpoint import replay_segments
-from simbav2.checkpoint.files import (
-    Arrays,
-    Checksum,
-    array_names,
-    check,
-    damage,
-    length,
-    read_arrays,
-    read_json,
-    specs,
-    sync,
-    versions,
-    write_arrays,
-    write_json,
-)
-from simbav2.checkpoint.replay_segments import Segment
+from simbav2.checkpoint import files
+from simbav2.checkpoint.files import Arrays, Checksum, damage, read_arrays, read_json, write_arrays, write_json
 from simbav2.config import Config, from_json, leaves, to_json, upgrade
 from simbav2.config.presets import given
 from simbav2.envs.spaces import Spaces
@@ -91,6 +76,18 @@ class Checkpoint:
         return env_source(self.task, env)
 
 
+class Segment(NamedTuple):
+    """A file of the replay, with its steps [first, last)."""
+
+    first: int
+    last: int
+    checksum: Checksum
+
+    @property
+    def name(self) -> str:
+        return f"{self.first:012}-{self.last:012}.safetensors"
+
+
 class Manifest(NamedTuple):
     """The checksum of every file of a checkpoint."""
 
@@ -105,7 +102,7 @@ def description(config: Config, task: Task) -> dict[str, Any]:
         "settings": given(config, task),
         "environment": dataclasses.asdict(task),
         ORDER: task.observation_order,
-        "versions": versions(),
+        "versions": files.versions(),
     }
 
 
@@ -136,7 +133,7 @@ def save(checkpoint: Checkpoint, folder: Path, segments: tuple[Segment, ...] = (
             **checkpoint.random_streams,
             "spaces": None if spaces is None else spaces.to_json(),
         }
-        files = {
+        written = {
             LEARNER: write_arrays(temporary / LEARNER, _named(checkpoint.state)),
             STATISTICS: write_arrays(temporary / STATISTICS, _named(checkpoint.statistics)),
             CONFIG: write_json(temporary / CONFIG, description(checkpoint.config, checkpoint.task)),
@@ -144,14 +141,15 @@ def save(checkpoint: Checkpoint, folder: Path, segments: tuple[Segment, ...] = (
         if replay is not None:
             state["loop"] = checkpoint.episodes
             state["replay_steps"] = replay.added  # fewer than decided where a run began with a loaded agent
-            files[NEWEST] = replay_segments.write_newest(replay, temporary / NEWEST)
-        files[STATE] = write_json(temporary / STATE, state)
-        write_manifest(temporary, Manifest(files, segments))
+            newest = {**replay.export_rows(replay.sealed, replay.added), "head": replay.head}
+            written[NEWEST] = write_arrays(temporary / NEWEST, newest)
+        written[STATE] = write_json(temporary / STATE, state)
+        write_manifest(temporary, Manifest(written, segments))
         os.replace(temporary, folder)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    sync(folder.parent)
+    files.sync(folder.parent)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -181,14 +179,16 @@ def read_manifest(folder: Path) -> Manifest:
             raise ValueError("its own SHA-256 does not match")
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, this version reads {FORMAT}")
-        files = {_file_name(name): _checksum(entry) for name, entry in dict(content["files"]).items()}
+        listed = {name: _checksum(entry) for name, entry in dict(content["files"]).items()}
+        for name in listed:
+            if not _FILE_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a plain file name")
         replay = tuple(
-            Segment(_count(part["first"]), _count(part["last"]), _checksum(part))
-            for part in list(content["replay"])
+            Segment(count(part["first"]), count(part["last"]), _checksum(part)) for part in list(content["replay"])
         )
         if any(part.first >= part.last for part in replay):
             raise ValueError("a replay file without steps")
-    return Manifest(files, replay)
+    return Manifest(listed, replay)
 
 
 def verify(folder: Path, needed: tuple[str, ...] = AGENT) -> Manifest:
@@ -198,33 +198,8 @@ def verify(folder: Path, needed: tuple[str, ...] = AGENT) -> Manifest:
         if name not in manifest.files:
             raise CheckpointError(f"{folder / MANIFEST} is damaged: it lacks {name!r}")
     for name, entry in manifest.files.items():
-        check(folder / name, entry)
+        files.check(folder / name, entry)
     return manifest
-
-
-def load(folder: Path) -> Checkpoint:
-    """The agent saved in `folder`."""
-    verify(folder)
-    return _load(folder)[0]
-
-
-def load_run(folder: Path, replay_folder: Path) -> tuple[Checkpoint, tuple[Segment, ...]]:
-    """A run's checkpoint with its replay, and the files that hold it."""
-    found = verify(folder, (*AGENT, NEWEST))
-    for segment in found.replay:
-        check(replay_folder / segment.name, segment.checksum)
-    saved, state = _load(folder)
-    config = saved.config
-    with damage(folder / STATE):
-        if int(folder.name) != saved.env_steps:
-            raise ValueError(f"its steps are {saved.env_steps:,}, the folder is of {int(folder.name):,}")
-        # Checkpoints without the field are of runs that began with a new agent.
-        added = _count(state.get("replay_steps", saved.decisions // config.num_envs))
-        episodes = _snapshot(state["loop"], config.num_envs, added)
-    with damage(folder / CONFIG):
-        replay = Replay.make(config, saved.task)
-    replay_segments.restore(replay, added, found.replay, replay_folder, folder / NEWEST)
-    return dataclasses.replace(saved, episodes=episodes, replay=replay), found.replay
 
 
 def read_description(path: Path) -> tuple[Config, Task]:
@@ -259,17 +234,19 @@ def _refusing(reason: str) -> Callable[[], gym.Env]:
     return refuse
 
 
-def _load(folder: Path) -> tuple[Checkpoint, dict[str, Any]]:
+def load(folder: Path, needed: tuple[str, ...] = AGENT) -> tuple[Checkpoint, dict[str, Any], Manifest]:
+    """The agent saved in `folder`, all of its `state.json`, and the manifest it was verified by."""
+    manifest = verify(folder, needed)
     config, task = read_description(folder / CONFIG)
     _check_sizes(config, task, folder)
     with damage(folder / CONFIG):
         learner, _ = programs(config, task)
         planned = jax.eval_shape(learner.init, jax.random.PRNGKey(config.seed))
-    arrays = read_arrays(folder / LEARNER, specs(_paths(planned)))
+    arrays = read_arrays(folder / LEARNER, files.specs(_paths(planned)))
     statistics = _read_statistics(config, task, folder / STATISTICS)
     state = read_json(folder / STATE)
     with damage(folder / STATE):
-        decisions = _count(state["decisions"])
+        decisions = count(state["decisions"])
         if decisions % config.num_envs:
             raise ValueError(f"{decisions} decisions of {config.num_envs} environments")
         streams = {name: state[name] for name in ("warmup_rng", "replay_rng")}
@@ -287,13 +264,13 @@ def _load(folder: Path) -> tuple[Checkpoint, dict[str, Any]]:
             folder=folder,
             observation_order=read_json(folder / CONFIG).get(ORDER),
         )
-        _count(int(saved.state.updates))
-    return saved, state
+        count(int(saved.state.updates))
+    return saved, state, manifest
 
 
 def _check_sizes(config: Config, task: Task, folder: Path) -> None:
     """Networks are only planned that the file can hold: no size exceeds its bytes, no number its arrays."""
-    size, arrays = length(folder / LEARNER), len(array_names(folder / LEARNER))
+    size, arrays = files.length(folder / LEARNER), len(files.array_names(folder / LEARNER))
     found = {"observation_size": task.observation_size, "action_size": task.action_size}
     sizes = (".width", ".depth", ".num_critics", ".atoms", ".quantiles")
     found |= {name: value for name, value in leaves(config).items() if name.endswith(sizes)}
@@ -305,7 +282,7 @@ def _check_sizes(config: Config, task: Task, folder: Path) -> None:
 
 def _read_statistics(config: Config, task: Task, path: Path) -> RunningStatistics:
     template = RunningStatistics.start(task.observation_size, config.num_envs)
-    arrays = read_arrays(path, specs(_named(template)))
+    arrays = read_arrays(path, files.specs(_named(template)))
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise CheckpointError(f"{path} is damaged: {name} is not finite")
@@ -322,38 +299,14 @@ def _task(data: dict[str, Any]) -> Task:
     return Task(**data)
 
 
-def _snapshot(data: dict[str, Any], num_envs: int, added: int) -> dict[str, Any]:
-    """What `Trainer.snapshot` gave, every entry checked."""
-    for name in ("episodes", "totals", "lengths", "successes"):
-        if len(data[name]) != num_envs:
-            raise ValueError(f"{len(data[name])} {name} of {num_envs} environments")
-    for name in ("episodes", "lengths"):
-        data[name] = [_count(value) for value in data[name]]
-    if max(data["lengths"]) > added:
-        raise ValueError("an episode is longer than the run")
-    data["dropped_steps"] = _count(data.get("dropped_steps", 0))  # not in checkpoints of earlier versions
-    data["totals"] = [float(value) for value in data["totals"]]
-    data["successes"] = [None if value is None else float(value) for value in data["successes"]]
-    for total, decisions, success in data["ended"]:
-        if type(total) is not float or type(decisions) is not int or not isinstance(success, float | None):
-            raise ValueError("an episode that ended is not an episode")
-    return data
-
-
-def _count(value: Any) -> int:
+def count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 62:
         raise ValueError(f"{value!r} is not a count")
     return value
 
 
-def _file_name(name: Any) -> str:
-    if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a plain file name")
-    return name
-
-
 def _checksum(entry: Any) -> Checksum:
-    return Checksum(_count(entry["size"]), str(entry["sha256"]))
+    return Checksum(count(entry["size"]), str(entry["sha256"]))
 
 
 def _paths(tree: Any) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -27,16 +27,7 @@ from simbav2.errors import CheckpointError
 
 PACKAGES = ("simbav2", "jax", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm-control", "myosuite")
 JSON_LIMIT = 16 << 20  # bytes; ten times what a run of a thousand checkpoints needs
-_CHUNK = 1 << 20
-_KINDS = {
-    "F32": np.float32,
-    "F64": np.float64,
-    "I32": np.int32,
-    "I64": np.int64,
-    "U32": np.uint32,
-    "BOOL": np.bool_,
-}
-_NAMES: dict[Any, str] = {np.dtype(kind): name for name, kind in _KINDS.items()}
+_NAMES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint32": "U32", "bool": "BOOL"}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -54,26 +45,21 @@ class Spec(NamedTuple):
     shape: tuple[int | None, ...]
     dtype: DTypeLike
 
-    def fits(self, shape: Iterable[int], dtype: str) -> bool:
-        shape = tuple(shape)
-        return (
-            dtype == _NAMES[np.dtype(self.dtype)]
-            and len(shape) == len(self.shape)
-            and all(expected in (None, length) for expected, length in zip(self.shape, shape, strict=True))
-        )
+    @property
+    def kind(self) -> str:
+        return _NAMES[np.dtype(self.dtype).name]
 
-    def __str__(self) -> str:
-        return f"{_NAMES[np.dtype(self.dtype)]}{list(self.shape)}"
+    def fits(self, shape: list[int], kind: str) -> bool:
+        alike = [own is None or own == other for own, other in zip(self.shape, shape, strict=False)]
+        return kind == self.kind and len(shape) == len(self.shape) and all(alike)
 
 
 def versions() -> dict[str, str]:
     """What a result was made with: physics differs between MuJoCo releases."""
     found = {}
     for package in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
@@ -118,21 +104,12 @@ def write_arrays(path: Path, arrays: Arrays) -> Checksum:
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
     for name, array in ordered:
         begin, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": _NAMES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [begin, end],
-        }
+        kind = Spec(array.shape, array.dtype).kind
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     data = (np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for _, array in ordered)
     return write(path, [len(text).to_bytes(8, "little"), text, *data])
-
-
-def append(path: Path, text: str) -> None:
-    """A line more. Rows are made durable by the checkpoint that relies on them, not one by one."""
-    with open(path, "a", encoding="utf-8", newline="") as file:
-        file.write(text)
 
 
 def sync(path: Path) -> None:
@@ -182,10 +159,8 @@ def check(path: Path, expected: Checksum) -> None:
     size = length(path)
     if size != expected.size:
         raise CheckpointError(f"{path} is damaged: it has {size:,} bytes, expected {expected.size:,}")
-    digest = hashlib.sha256()
     with damage(path), open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+        digest = hashlib.file_digest(file, "sha256")
     if digest.hexdigest() != expected.sha256:
         raise CheckpointError(f"{path} is damaged: its SHA-256 is not the one noted when it was written")
 
@@ -194,7 +169,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if length(path) > JSON_LIMIT:
         raise CheckpointError(f"{path} has more than {JSON_LIMIT:,} bytes; not a simbav2 file")
     with damage(path):
-        data = json.loads(path.read_bytes(), parse_constant=_refuse, parse_float=_finite)
+        data = json.loads(path.read_bytes(), parse_constant=_finite, parse_float=_finite)
         if not isinstance(data, dict):
             raise ValueError("expected a JSON object")
     return data
@@ -203,10 +178,6 @@ def read_json(path: Path) -> dict[str, Any]:
 def is_finished(run: Path, until: int) -> bool:
     """Whether a run got to `until` simulator steps and to its summary."""
     return (run / "summary.json").exists() and read_json(run / "summary.json").get("env_steps", 0) >= until
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -228,7 +199,8 @@ def read_arrays(path: Path, expected: Mapping[str, Spec]) -> Arrays:
         for name, spec in expected.items():
             part = file.get_slice(name)
             if not spec.fits(part.get_shape(), part.get_dtype()):
-                raise ValueError(f"{name} is {part.get_dtype()}{part.get_shape()}, expected {spec}")
+                expected_kind = f"{spec.kind}{list(spec.shape)}"
+                raise ValueError(f"{name} is {part.get_dtype()}{part.get_shape()}, expected {expected_kind}")
         return {name: file.get_tensor(name) for name in expected}
 
 
@@ -243,17 +215,20 @@ def specs(arrays: Mapping[str, Any]) -> dict[str, Spec]:
     return {name: Spec(tuple(array.shape), array.dtype) for name, array in arrays.items()}
 
 
-def read_table(path: Path) -> dict[str, NDArray[np.float64]]:
-    """The columns of a CSV file of numbers such as `evaluations.csv`; an empty cell is NaN.
-
-    A last line without its newline is still being written and is left out.
-    """
+def _lines(path: Path) -> list[str]:
+    """A last line without its newline is still being written and is left out."""
     with damage(path):
         text = path.read_text(encoding="utf-8")
-        header, *rows = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
+    return text[: text.rfind("\n") + 1].splitlines()
+
+
+def read_table(path: Path) -> dict[str, NDArray[np.float64]]:
+    """The columns of a CSV file of numbers such as `evaluations.csv`; an empty cell is NaN."""
+    header, *rows = list(csv.reader(_lines(path))) or [[]]
+    numbers = np.empty((len(rows), len(header)))
+    with damage(path):
         if not header:
             raise ValueError("it is empty, expected a header line")
-        numbers = np.empty((len(rows), len(header)))
         for line, row in enumerate(rows, start=2):
             if len(row) != len(header):
                 raise ValueError(f"line {line} has {len(row)} cells, expected {len(header)}")
@@ -265,13 +240,8 @@ def read_table(path: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """What the lines of a file of one JSON value per line hold, such as `metrics.jsonl`; NaN is allowed.
-
-    A last line without its newline is still being written and is left out.
-    """
-    with damage(path):
-        text = path.read_text(encoding="utf-8")
-    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+    """What the lines of a file of one JSON value per line hold, such as `metrics.jsonl`; NaN is allowed."""
+    for number, line in enumerate(_lines(path), start=1):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError) as error:

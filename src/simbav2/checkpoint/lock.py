@@ -1,6 +1,6 @@
 """One process at a time works on a run: a file lock of the kernel, which ends with the process, even a killed one.
 
-The file itself only names the holder.
+The file stays behind. It only names the holder, and only while it is locked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import lock_descriptor
@@ -28,16 +28,15 @@ _NOTE = 1
 def hold(run: Path) -> Iterator[None]:
     """Keep others out of `run`, which is made if it is not there."""
     run.mkdir(parents=True, exist_ok=True)
-    path = run / NAME
-    descriptor = _acquire(path)
+    descriptor = os.open(run / NAME, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o644)
     try:
+        if (other := _lock(descriptor, PATIENCE)) is not None:
+            raise InputError(f"{run} is in use by {other}; wait for it or stop it first")
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, _NOTE, os.SEEK_SET)
         os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
-        with suppress(PermissionError):  # Windows removes no open file; it stays, and locks nobody out
-            path.unlink(missing_ok=True)  # while it is still locked
         os.close(descriptor)
 
 
@@ -48,37 +47,17 @@ def holder(run: Path) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        return None if _locked(descriptor, _PROBE) else _noted(descriptor)
+        return _lock(descriptor, _PROBE)
     finally:
         os.close(descriptor)
 
 
-def _noted(descriptor: int) -> str:
-    os.lseek(descriptor, _NOTE, os.SEEK_SET)
-    return os.read(descriptor, 200).decode(errors="replace") or "another process"
-
-
-def _locked(descriptor: int, patience: float) -> bool:
-    """Take the lock, unless somebody else keeps it for longer than `patience` seconds."""
+def _lock(descriptor: int, patience: float) -> str | None:
+    """Take the lock; or who keeps it for longer than `patience` seconds."""
     deadline = time.monotonic() + patience
     while not lock_descriptor(descriptor, blocking=False):
         if time.monotonic() >= deadline:
-            return False
+            os.lseek(descriptor, _NOTE, os.SEEK_SET)
+            return os.read(descriptor, 200).decode(errors="replace") or "another process"
         time.sleep(0.01)
-    return True
-
-
-def _acquire(path: Path) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o644)
-        if not _locked(descriptor, PATIENCE):
-            noted = _noted(descriptor)
-            os.close(descriptor)
-            raise InputError(f"{path.parent} is in use by {noted}; wait for it or stop it first")
-        # The holder before us removed its file at the end: a lock on a file without a name keeps nobody out.
-        try:
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
+    return None

@@ -5,17 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from simbav2.cli import dataset, evaluate, facts, interop, offline, report, resume, sweep, train
+from simbav2.cli import facts, interop, results, runs, sweep
 from simbav2.cli.parser import parse
-from simbav2.cli.runs import exit_status
+from simbav2.errors import Failure, InputError, printable
+from simbav2.runtime import STOPPED
 
-COMMANDS = (train, resume, offline, dataset, sweep, evaluate, interop, report, facts)
+COMMANDS = (runs, sweep, results, interop, facts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    def run() -> int:
-        argv = sys.argv[1:] if arguments is None else arguments
-        options = parse(argv, [module.add for module in COMMANDS])
+    """Run a command and return its exit status; an error is printed as one line."""
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments, [module.add for module in COMMANDS])
         return options.run(options)
-
-    return exit_status(run)
+    except (InputError, Failure) as error:
+        print(f"simbav2: {printable(error)}", file=sys.stderr)
+        return 1 if isinstance(error, Failure) else 2
+    except KeyboardInterrupt:
+        print("simbav2: interrupted; saved checkpoints stay intact", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:
+        return 0

@@ -44,8 +44,9 @@ def _export(options: argparse.Namespace) -> int:
     exported = export_policy(Agent.load(options.folder), options.format, out, options.unit_actions)
     files = [str(file) for file in exported.files]
     task = printable(exported.metadata["task"])
-    text = "\n".join([f"{task}: within {exported.difference:.0e} of the agent's own actions", *files])
-    return print_facts(options, {"files": files, "difference": exported.difference, **exported.metadata}, text)
+    text = f"{task}: within {exported.difference:.0e} of the agent's own actions"
+    facts = {"files": files, "difference": exported.difference, **exported.metadata}
+    return print_facts(options, facts, text, *files)
 
 
 def _import_release(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
     all_settings = ""  # the epilog of `--help-all`
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}; see `{self.prog} --help`")
+        raise InputError(f"{message.removeprefix('argument ').replace(': is ', ' is ')}; see `{self.prog} --help`")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if not self.takes_settings:
@@ -80,15 +80,30 @@ def parse(argv: Sequence[str], commands: Iterable[Callable[[AddCommand], None]])
 
 
 def add_option(
-    to: argparse._ActionsContainer, name: str, help: str, type: Any = None, default: Any = None, **more: Any
+    to: argparse._ActionsContainer,
+    name: str,
+    help: str,
+    type: Any = None,
+    default: Any = None,
+    least: float | None = None,
+    **more: Any,
 ) -> None:
     """Add `--name VALUE`, or the flag `--name`, to a parser or a group; the help ends with the default."""
+
+    def at_least(text: str) -> Any:
+        value = type(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"is {text}; expected at least {least}")
+        return value
+
     option, _, value = name.partition(" ")
     if not value:
         to.add_argument(option, action="store_true", help=help)
         return
     text = help if default is None else f"{help} (default: {default})"
-    to.add_argument(option, metavar=value, help=text, type=type, default=default, **more)
+    to.add_argument(
+        option, metavar=value, help=text, type=type if least is None else at_least, default=default, **more
+    )
 
 
 def print_json(data: Any) -> int:
@@ -96,9 +111,11 @@ def print_json(data: Any) -> int:
     return 0
 
 
-def print_facts(options: argparse.Namespace, data: Any, text: str) -> int:
-    """Print `data` with `--json`, else `text`."""
-    print(json_text.dumps(data, indent=2) if options.json else text)
+def print_facts(options: argparse.Namespace, data: Any, *lines: str) -> int:
+    """Print `data` with `--json`, else the lines."""
+    if options.json:
+        return print_json(data)
+    print("\n".join(lines))
     return 0
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simbav2.cli.parser import AddCommand, add_option, print_facts, print_json
-from simbav2.cli.runs import STOPPED
 from simbav2.errors import InputError, printable
 from simbav2.experiments.sweep.plan import Plan, PlannedRun, named_plans, read_plan
+from simbav2.runtime import STOPPED
 
 if TYPE_CHECKING:
     from simbav2.experiments.sweep.retry import Outcome
@@ -31,17 +31,18 @@ def add(command: AddCommand) -> None:
     add_option(parser, "--dry-run", "list the runs and what they take; make none")
     add_option(parser, "--out DIR", "the folder that holds the runs' folders", Path, Path("runs"))
     add_option(parser, "--report DIR", "the folder of the report (default: report-PLAN in --out)", Path)
-    add_option(parser, "--retries N", "further attempts at a run that fails", int, 2)
+    add_option(parser, "--retries N", "further attempts at a run that fails", int, 2, least=0)
     add_option(parser, "--json", "print the facts of --dry-run and status as JSON")
     backends = tuple(BACKENDS)
     add_option(parser, "--backend NAME", f"one of {', '.join(backends)}", default="local", choices=backends)
-    add_option(parser, "--workers N", "parallel runs (default: one for each core)", int)
+    add_option(parser, "--workers N", "parallel runs (default: one for each core)", int, least=1)
     local = parser.add_argument_group("local")
-    add_option(local, "--memory GB", "memory for all runs together (default: what is free at the start)", float)
+    memory = "memory for all runs together (default: what is free at the start)"
+    add_option(local, "--memory GB", memory, float, least=0)
     ray = parser.add_argument_group("ray")
     add_option(ray, "--address HOST:PORT", "a running cluster (default: start one on this machine)")
-    add_option(ray, "--cpus-per-run N", "CPUs for a run", float, 1)
-    add_option(ray, "--gpus-per-run N", "GPUs for a run", float, 0)
+    add_option(ray, "--cpus-per-run N", "CPUs for a run", float, 1, least=0)
+    add_option(ray, "--gpus-per-run N", "GPUs for a run", float, 0, least=0)
     slurm = parser.add_argument_group("slurm")
     add_option(slurm, "--slurm FILE", "write the plan as a job array; make no run", Path)
     parser.epilog = f"named plans: {', '.join(named_plans())} (docs/sweeps.md)"
@@ -51,10 +52,6 @@ def _run(options: argparse.Namespace) -> int:
     *action, name = options.words
     if action not in ([], ["status"]):
         raise InputError(f"one plan at a time; got {' '.join(options.words)!r}")
-    for option, least in (("workers", 1), ("retries", 0), ("cpus_per_run", 0), ("gpus_per_run", 0), ("memory", 0)):
-        value = getattr(options, option)
-        if value is not None and value < least:
-            raise InputError(f"--{option.replace('_', '-')} is {value:g}; expected at least {least}")
     if options.address and options.backend != "ray":
         raise InputError("--address names a Ray cluster; add --backend ray")
     if options.address and options.workers:
@@ -71,9 +68,9 @@ def _status(plan: Plan, options: argparse.Namespace) -> int:
     from simbav2.experiments.sweep.status import line, status, summary
 
     statuses = {run: status(run, options.out) for run in plan.runs}
-    lines = [*(line(run, now) for run, now in statuses.items()), f"{plan.name}: {summary(statuses.values())}"]
+    lines = (line(run, now) for run, now in statuses.items())
     facts = [{"run": run.name, **now._asdict()} for run, now in statuses.items()]
-    print_facts(options, facts, "\n".join(lines))
+    print_facts(options, facts, *lines, f"{plan.name}: {summary(statuses.values())}")
     return int(any(now.state == "failed" for now in statuses.values()))
 
 
@@ -130,7 +127,11 @@ def _make(plan: Plan, options: argparse.Namespace) -> int:
         print(f"{plan.name}: all {len(plan.runs)} runs are finished")
         return 0 if options.slurm else _report(plan, {}, out, options)
     if options.slurm:
-        return _slurm(plan, runs, out, options.slurm)
+        from simbav2.experiments.sweep.slurm import write_script
+
+        write_script(options.slurm, plan.name, runs, out)
+        print(f"{len(runs)} runs; submit them with: sbatch {options.slurm}")
+        return 0
     options.workers = min(options.workers or len(cores()), len(runs))
     with SweepTable(plan, out) as table:
         outcomes = BACKENDS[options.backend](runs, out, table, options)
@@ -139,17 +140,6 @@ def _make(plan: Plan, options: argparse.Namespace) -> int:
         print(f"stopped and saved; resume with the same command: simbav2 sweep {options.words[-1]} ...")
         return STOPPED
     return _report(plan, outcomes, out, options)
-
-
-def _slurm(plan: Plan, runs: Sequence[PlannedRun], out: Path, file: Path) -> int:
-    from simbav2.experiments.sweep.estimate import estimate
-    from simbav2.experiments.sweep.slurm import script
-    from simbav2.experiments.sweep.status import LOGS
-
-    file.write_text(script(plan.name, runs, out, file, memory=max(estimate(run).memory for run in runs)))
-    (out / LOGS).mkdir(parents=True, exist_ok=True)
-    print(f"{len(runs)} runs; submit them with: sbatch {file}")
-    return 0
 
 
 Outcomes = Mapping[str, "Outcome"]  # by the name of the run

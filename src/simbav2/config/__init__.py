@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from simbav2.config.tree import changes, check_bounds, read, setting
+from simbav2.config.tree import changes, check_bounds, setting
 from simbav2.config.tree import leaves as leaves
 from simbav2.config.tree import lookup as lookup
 from simbav2.config.tree import override as override
@@ -56,8 +56,27 @@ class Resized:
     constant: float = setting(3.0, "divisor of the input, times sqrt(size)")
 
 
+class Architecture:
+    """Base of what a network can be. A frozen dataclass derived from it can be chosen by its name.
+
+    One of your own says how it is built: both methods return a Flax module, the encoder's features are [B, any].
+    """
+
+    options: ClassVar[dict[str, type[Architecture]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if cls.__base__ is Architecture:
+            Architecture.options[cls.__name__] = cls
+
+    def encoder(self, width: int, depth: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no encoder")
+
+    def head(self, size: int, name: str) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no head")
+
+
 @dataclass(frozen=True)
-class Hyperspherical:
+class Hyperspherical(Architecture):
     """Weights and features on the unit sphere (paper, section 4)."""
 
     input: Shifted | Unshifted | Resized = setting(Shifted(), "how the input is put on the sphere")
@@ -68,12 +87,12 @@ class Hyperspherical:
 
 
 @dataclass(frozen=True)
-class PreLayerNorm:
+class PreLayerNorm(Architecture):
     """Residual blocks behind a layer normalisation, and one more at their end."""
 
 
 @dataclass(frozen=True)
-class MLP:
+class MLP(Architecture):
     """Linear layers with relu; dropout and layer normalisation come between the two (DroQ)."""
 
     dropout: float = setting(0.0, "share of hidden units dropped in every pass of an update", at_least=0, below=1)
@@ -99,7 +118,7 @@ class BatchRenorm(BatchNorm):
 
 
 @dataclass(frozen=True)
-class BatchNormMLP:
+class BatchNormMLP(Architecture):
     """Linear layers with relu and a batch normalisation each, and one more for the input (CrossQ, XQC)."""
 
     norm: BatchNorm | BatchRenorm = setting(BatchNorm(), "kind of batch normalisation")
@@ -108,14 +127,11 @@ class BatchNormMLP:
 
 
 @dataclass(frozen=True)
-class BatchNormResidual:
+class BatchNormResidual(Architecture):
     """Residual blocks with batch normalisation, an RMS norm at their end, all weights projected (FlashSAC)."""
 
     epsilon: float = setting(1e-5, "added to the variance", above=0)
     momentum: float = setting(0.99, "share of the running statistics that an update keeps", at_least=0, below=1)
-
-
-Architecture = Hyperspherical | PreLayerNorm | MLP | BatchNormMLP | BatchNormResidual
 
 
 @dataclass(frozen=True)
@@ -124,9 +140,7 @@ class Actor:
     depth: int = setting(1, "blocks (hidden layers of an MLP) of the actor", at_least=1)
     architecture: Architecture = setting(Hyperspherical(), "network of the actor")
     joint_batch: bool = setting(False, "batch normalisation over observations and next observations together")
-    statistics_when_skipped: bool = setting(
-        False, "move batch statistics also in the updates that `actor_every` skips (XQC)"
-    )
+    statistics_when_skipped: bool = setting(False, "move batch statistics also in updates that skip the actor")
 
 
 @dataclass(frozen=True)
@@ -135,16 +149,15 @@ class Critic:
     depth: int = setting(2, "blocks (hidden layers of an MLP) of each critic", at_least=1)
     architecture: Architecture = setting(Hyperspherical(), "network of the critics")
     num_critics: int | None = setting(
-        None, "number of critics; none: two (clipped double Q) where episodes can end early, else one", at_least=1
+        None, "critics; none: two where episodes can end early, else one", at_least=1
     )
     actor_q: Literal["min", "mean", "first"] = setting("min", "which of the critics' values the actor maximises")
-    target_subset: int | None = setting(
-        None, "critics drawn at random for each target (REDQ); none: all of them", at_least=1
-    )
+    target_subset: int | None = setting(None, "critics drawn for each target (REDQ); none: all", at_least=1)
     loss: Literal["sum", "mean"] = setting("sum", "how the losses of the critics are combined")
-    joint_batch: bool = setting(
-        False, "batch normalisation over (o, a) and (o', a') together, in the critics and their targets"
-    )
+    joint_batch: bool = setting(False, "batch normalisation over (o, a) and (o', a') together, targets too")
+
+
+_NOISE_REPEAT = "most decisions for which exploration noise is held, the number drawn by a zeta law (FlashSAC)"
 
 
 @dataclass(frozen=True)
@@ -155,21 +168,15 @@ class Gaussian:
     log_std_high: float = setting(2.0, "highest log standard deviation")
     initial_temperature: float = setting(0.01, "entropy temperature (alpha) at the start", above=0)
     target_entropy: float = setting(-0.5, "target entropy per action dimension")
-    target_std: float | None = setting(
-        None, "target entropy as that of a Gaussian with this deviation; none: target_entropy", above=0
-    )
+    target_std: float | None = setting(None, "seek the entropy of this deviation; none: target_entropy", above=0)
     log_std_bound: Literal["tanh", "clip"] = setting("tanh", "how log standard deviations are bounded")
     temperature_loss: Literal["alpha", "log_alpha"] = setting(
         "alpha", "factor of H - H* in the temperature's loss"
     )
     tanh_epsilon: float = setting(
-        0.0, "log(1 - a^2 + epsilon) in log-densities, as REDQ's code has it; 0: the exact form", at_least=0
+        0.0, "epsilon in log(1 - a^2 + epsilon), as in REDQ's code; 0: exact", at_least=0
     )
-    noise_repeat: int = setting(
-        1,
-        "most decisions for which exploration noise is held, the number drawn by a zeta law (FlashSAC)",
-        at_least=1,
-    )
+    noise_repeat: int = setting(1, _NOISE_REPEAT, at_least=1)
 
 
 @dataclass(frozen=True)
@@ -177,14 +184,10 @@ class Deterministic:
     """One action for one observation; exploration adds Gaussian noise of this deviation."""
 
     noise: float = setting(0.1, "standard deviation of the exploration noise", at_least=0)
-    target_network: bool = setting(
-        False, "a target network for the actor too, which chooses the next action (TD3)"
-    )
+    target_network: bool = setting(False, "a target network of the actor chooses the next action (TD3)")
     target_noise: float = setting(0.0, "standard deviation of the noise on the next action (TD3)", at_least=0)
     target_noise_clip: float = setting(0.5, "largest noise on the next action", at_least=0)
-    noise_repeat: int = setting(
-        1, "most decisions for which exploration noise is held, the number drawn by a zeta law", at_least=1
-    )
+    noise_repeat: int = setting(1, _NOISE_REPEAT, at_least=1)
 
 
 @dataclass(frozen=True)
@@ -256,9 +259,7 @@ class RawObservations:
 class RewardScaling:
     """Divide rewards by the running deviation of the return, so that no return seen exceeds `bound`."""
 
-    bound: float | None = setting(
-        5.0, "largest scaled return (G_max); none: divide by the deviation alone", above=0
-    )
+    bound: float | None = setting(5.0, "largest scaled return (G_max); none: deviation alone", above=0)
     epsilon: float = setting(1e-8, "added to the variance", above=0)
 
 
@@ -387,25 +388,16 @@ class Config:
     env_backend: Literal["local", "ray"] = setting("local", "where the workers are: local, ray (a Ray cluster)")
     env_address: str | None = setting(None, "address of the Ray cluster; none: one is started on this machine")
     warmup_decisions: int = setting(
-        5_000, "decisions before the first update: uniformly random, or by what was learned from data", at_least=0
+        5_000, "decisions before the first update; random unless learned from data", at_least=0
     )
-    updates_per_decision: float | None = setting(
-        2.0, "updates per decision (UTD ratio); none: as many as the action repeat", above=0
-    )
-    discount: float | None = setting(
-        None, "discount (gamma); none: the paper's rule, from the episode length", above=0, at_most=1
-    )
-    reset_every: int | None = setting(
-        None, "updates after which networks and optimisers are initialised again; none: never", at_least=1
-    )
+    updates_per_decision: float | None = setting(2.0, "UTD ratio; none: as many as the action repeat", above=0)
+    discount: float | None = setting(None, "gamma; none: by the episode length (paper)", above=0, at_most=1)
+    reset_every: int | None = setting(None, "updates between new initialisations; none: never", at_least=1)
     update_order: Literal["actor-first", "critic-first", "together"] = setting(
-        "actor-first",
-        "actor, then critic (SimbaV2); the reverse (SAC, TD3); or both steps from the same networks",
+        "actor-first", "actor, then critic (SimbaV2); the reverse (SAC, TD3); or both from the same networks"
     )
     actor_every: int = setting(1, "updates of the critic per update of actor and temperature", at_least=1)
-    actor_turn: Literal["first", "last"] = setting(
-        "first", "which of `actor_every` updates the actor takes part in"
-    )
+    actor_turn: Literal["first", "last"] = setting("first", "which of `actor_every` updates is the actor's")
     drop_bad_steps: DropBadSteps = setting(
         "diverged",
         "failed environment steps to discard instead of stopping: diverged (of a simulation that diverged), any "
@@ -583,4 +575,4 @@ def from_json(data: Mapping[str, Any]) -> Config:
 
     Unknown and ill-typed fields are refused.
     """
-    return read(Config(), upgrade(data), "")
+    return override(Config(), upgrade(data))

@@ -6,44 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from simbav2.config import (
-    MLP,
-    Actor,
-    Adam,
-    AdamW,
-    BatchNormMLP,
-    BatchNormResidual,
-    BatchRenorm,
-    BehaviorCloning,
-    Categorical,
-    Config,
-    Constant,
-    CosineDecay,
-    Critic,
-    Deterministic,
-    Gaussian,
-    HardTarget,
-    Hyperspherical,
-    LinearDecay,
-    NoTarget,
-    PreLayerNorm,
-    Quantile,
-    RawObservations,
-    RawRewards,
-    ReplayConfig,
-    Resized,
-    ReturnPlusBC,
-    RewardScaling,
-    Scalar,
-    Scaler,
-    Schedule,
-    Shifted,
-    SoftTarget,
-    Unshifted,
-    leaves,
-    lookup,
-    override,
-)
+from simbav2 import config as parts
+from simbav2.config import Actor, Config, Critic, leaves, lookup, override
 from simbav2.envs.tasks import Task
 from simbav2.errors import InputError, nearest
 
@@ -58,10 +22,10 @@ class Preset(NamedTuple):
 simbav2 = Config()
 release = replace(simbav2, updates_per_decision=None)
 
-_paper_network = Hyperspherical(head_scaler=Scaler(), head_bias=False)
+_paper_network = parts.Hyperspherical(head_scaler=parts.Scaler(), head_bias=False)
 paper = replace(
     simbav2,
-    learning_rate=LinearDecay(final=3e-5),
+    learning_rate=parts.LinearDecay(final=3e-5),
     actor=replace(simbav2.actor, architecture=_paper_network),
     critic=replace(simbav2.critic, architecture=_paper_network),
 )
@@ -72,45 +36,47 @@ quick = replace(
     simbav2,
     env_steps=30_000,
     warmup_decisions=1_000,
-    learning_rate=LinearDecay(initial=1e-3, final=1e-5),
+    learning_rate=parts.LinearDecay(initial=1e-3, final=1e-5),
     actor=replace(simbav2.actor, width=64),
     critic=replace(simbav2.critic, width=64, num_critics=2),
-    schedule=Schedule(evaluate_every=5_000, log_every=500),
+    schedule=parts.Schedule(evaluate_every=5_000, log_every=500),
 )
 
 # Weight decay stands where the projection stood; the learning rate decays as SimbaV2's does.
 simba_plus = replace(
     simbav2,
-    actor=replace(simbav2.actor, architecture=PreLayerNorm()),
-    critic=replace(simbav2.critic, architecture=PreLayerNorm()),
-    optimizer=AdamW(),
+    actor=replace(simbav2.actor, architecture=parts.PreLayerNorm()),
+    critic=replace(simbav2.critic, architecture=parts.PreLayerNorm()),
+    optimizer=parts.AdamW(),
 )
-simba = replace(simba_plus, value=Scalar(), rewards=RawRewards(), learning_rate=Constant(1e-4))
+simba = replace(simba_plus, value=parts.Scalar(), rewards=parts.RawRewards(), learning_rate=parts.Constant(1e-4))
 sac = replace(
     simba,
-    actor=Actor(width=256, depth=2, architecture=MLP()),
-    critic=Critic(width=256, depth=2, architecture=MLP(), num_critics=2),
-    policy=Gaussian(initial_temperature=1.0, target_entropy=-1.0),
-    learning_rate=Constant(3e-4),
-    optimizer=Adam(),
+    actor=Actor(width=256, depth=2, architecture=parts.MLP()),
+    critic=Critic(width=256, depth=2, architecture=parts.MLP(), num_critics=2),
+    policy=parts.Gaussian(initial_temperature=1.0, target_entropy=-1.0),
+    learning_rate=parts.Constant(3e-4),
+    optimizer=parts.Adam(),
 )
-
+ddpg_simbav2 = replace(simbav2, policy=parts.Deterministic())
+ddpg_simba = replace(simba, policy=parts.Deterministic())
+ddpg_mlp = replace(sac, policy=parts.Deterministic(), critic=replace(sac.critic, num_critics=None))
 
 # The methods below keep the constants of their own papers; docs/methods.md says where paper and code differ.
-_clipped = Gaussian(
+_clipped = parts.Gaussian(
     log_std_low=-20.0,
     log_std_bound="clip",
     initial_temperature=1.0,
     target_entropy=-1.0,
     temperature_loss="log_alpha",
 )
-_plain = Critic(width=256, depth=2, architecture=MLP(init="lecun"), num_critics=2)
+_plain = Critic(width=256, depth=2, architecture=parts.MLP(init="lecun"), num_critics=2)
 _critic_first = replace(
     sac,
-    actor=Actor(width=256, depth=2, architecture=MLP(init="lecun")),
+    actor=Actor(width=256, depth=2, architecture=parts.MLP(init="lecun")),
     critic=_plain,
     policy=_clipped,
-    observations=RawObservations(),
+    observations=parts.RawObservations(),
     discount=0.99,
     updates_per_decision=1.0,
     update_order="critic-first",
@@ -119,15 +85,15 @@ _critic_first = replace(
 td3 = replace(
     _critic_first,
     critic=replace(_plain, actor_q="first"),
-    policy=Deterministic(target_network=True, target_noise=0.2),
-    target=SoftTarget(with_actor=True),
+    policy=parts.Deterministic(target_network=True, target_noise=0.2),
+    target=parts.SoftTarget(with_actor=True),
     actor_every=2,
     warmup_decisions=10_000,
 )
 tqc = replace(
     _critic_first,
     critic=replace(_plain, width=512, depth=3, num_critics=5, actor_q="mean"),
-    value=Quantile(),
+    value=parts.Quantile(),
 )
 redq = replace(
     _critic_first,
@@ -137,43 +103,43 @@ redq = replace(
 )
 droq = replace(
     redq,
-    critic=replace(_plain, architecture=MLP(dropout=0.01, layer_norm=True, init="lecun"), actor_q="mean"),
+    critic=replace(_plain, architecture=parts.MLP(dropout=0.01, layer_norm=True, init="lecun"), actor_q="mean"),
 )
-_renorm = BatchNormMLP(norm=BatchRenorm(), norm_first=False, unit_weights=False)
+_renorm = parts.BatchNormMLP(norm=parts.BatchRenorm(), norm_first=False, unit_weights=False)
 crossq = replace(
     _critic_first,
     actor=Actor(width=256, depth=2, architecture=_renorm),
     critic=replace(_plain, width=2048, architecture=_renorm, joint_batch=True),
     policy=replace(_clipped, temperature_loss="alpha"),
-    value=Scalar(weight=0.5),
-    target=NoTarget(),
-    optimizer=Adam(b1=0.5),
-    learning_rate=Constant(1e-3),
+    value=parts.Scalar(weight=0.5),
+    target=parts.NoTarget(),
+    optimizer=parts.Adam(b1=0.5),
+    learning_rate=parts.Constant(1e-3),
     actor_every=3,
     action_repeat=1,
 )
 xqc = replace(
     simbav2,
-    actor=Actor(width=256, depth=4, architecture=BatchNormMLP(), statistics_when_skipped=True),
-    critic=Critic(width=512, depth=4, architecture=BatchNormMLP(), num_critics=2, joint_batch=True),
-    policy=Gaussian(log_std_bound="clip"),
-    observations=RawObservations(),
-    rewards=RewardScaling(bound=None),
-    learning_rate=LinearDecay(initial=3e-4, final=3e-5),
+    actor=Actor(width=256, depth=4, architecture=parts.BatchNormMLP(), statistics_when_skipped=True),
+    critic=Critic(width=512, depth=4, architecture=parts.BatchNormMLP(), num_critics=2, joint_batch=True),
+    policy=parts.Gaussian(log_std_bound="clip"),
+    observations=parts.RawObservations(),
+    rewards=parts.RewardScaling(bound=None),
+    learning_rate=parts.LinearDecay(initial=3e-4, final=3e-5),
     update_order="critic-first",
     actor_every=3,
 )
 flashsac = replace(
     simbav2,
-    actor=Actor(width=128, depth=2, architecture=BatchNormResidual(), joint_batch=True),
+    actor=Actor(width=128, depth=2, architecture=parts.BatchNormResidual(), joint_batch=True),
     critic=Critic(
-        width=256, depth=2, architecture=BatchNormResidual(), num_critics=2, loss="mean", joint_batch=True
+        width=256, depth=2, architecture=parts.BatchNormResidual(), num_critics=2, loss="mean", joint_batch=True
     ),
-    policy=Gaussian(target_std=0.15, noise_repeat=16),
-    observations=RawObservations(),
-    target=SoftTarget(tau=0.01),
-    learning_rate=CosineDecay(hold=1),
-    replay=ReplayConfig(batch_size=512),
+    policy=parts.Gaussian(target_std=0.15, noise_repeat=16),
+    observations=parts.RawObservations(),
+    target=parts.SoftTarget(tau=0.01),
+    learning_rate=parts.CosineDecay(hold=1),
+    replay=parts.ReplayConfig(batch_size=512),
     discount=0.99,
     updates_per_decision=1.0,
     action_repeat=1,
@@ -188,50 +154,31 @@ def from_data(config: Config) -> Config:
         return config
     critic = replace(config.critic, num_critics=2)
     # Half of a batch online is new: of a few steps alone it would be the same ones over and over.
-    return replace(config, objective=ReturnPlusBC(), critic=critic, warmup_decisions=1_000)
+    return replace(config, objective=parts.ReturnPlusBC(), critic=critic, warmup_decisions=1_000)
 
 
-offline = replace(from_data(simbav2), learning_rate=LinearDecay(final=1e-5))
+offline = replace(from_data(simbav2), learning_rate=parts.LinearDecay(final=1e-5))
 # Its critic guides nobody; the smallest will do.
-cloning = replace(offline, objective=BehaviorCloning(), critic=Critic(width=16, depth=1, num_critics=1))
+cloning = replace(offline, objective=parts.BehaviorCloning(), critic=Critic(width=16, depth=1, num_critics=1))
 
 PRESETS = {
-    "simbav2": Preset(
-        simbav2, "SimbaV2 as its published results were made: the released networks, two updates per decision"
-    ),
+    "simbav2": Preset(simbav2, "SimbaV2 as its published results were made: the released networks, UTD 2"),
     "paper": Preset(paper, "SimbaV2 as the paper describes it (section 4, appendix of hyperparameters)"),
-    "release": Preset(
-        release, "SimbaV2 as the authors' released code is configured: one update per decision on MuJoCo"
-    ),
+    "release": Preset(release, "SimbaV2 as the authors' code is configured: one update per decision on MuJoCo"),
     "quick": Preset(quick, "SimbaV2 with small networks and a short warm-up: minutes on a laptop"),
     "simba": Preset(simba, "Simba, the predecessor: layer normalisation, one Q value (section 3.2)"),
-    "simba-plus": Preset(
-        simba_plus, "Simba with SimbaV2's critic and reward scaling (appendix, Scalability Effect)"
-    ),
+    "simba-plus": Preset(simba_plus, "Simba with SimbaV2's critic and rewards (appendix, Scalability Effect)"),
     "sac": Preset(sac, "plain SAC, two hidden layers of 256: the baseline on equal terms (section 3.1)"),
-    "ddpg-simbav2": Preset(
-        replace(simbav2, policy=Deterministic()),
-        "DDPG with SimbaV2's networks (appendix, Effectiveness beyond SAC)",
-    ),
-    "ddpg-simba": Preset(
-        replace(simba, policy=Deterministic()), "DDPG with Simba's networks (appendix, Effectiveness beyond SAC)"
-    ),
-    "ddpg-mlp": Preset(
-        replace(sac, policy=Deterministic(), critic=replace(sac.critic, num_critics=None)),
-        "DDPG with plain networks (appendix, Effectiveness beyond SAC)",
-    ),
+    "ddpg-simbav2": Preset(ddpg_simbav2, "DDPG with SimbaV2's networks (appendix, Effectiveness beyond SAC)"),
+    "ddpg-simba": Preset(ddpg_simba, "DDPG with Simba's networks (appendix, Effectiveness beyond SAC)"),
+    "ddpg-mlp": Preset(ddpg_mlp, "DDPG with plain networks (appendix, Effectiveness beyond SAC)"),
     "td3": Preset(td3, "TD3 (arXiv 1802.09477): target policy smoothing, delayed actor and targets"),
     "tqc": Preset(tqc, "TQC (arXiv 2005.04269): five quantile critics, their pooled targets truncated"),
     "crossq": Preset(crossq, "CrossQ (arXiv 1902.05605): batch renormalisation, wide critics, no target network"),
-    "redq": Preset(
-        redq, "REDQ (arXiv 2101.05982): ten critics, a random pair in the target, 20 updates per decision"
-    ),
+    "redq": Preset(redq, "REDQ (arXiv 2101.05982): ten critics, a random pair in the target, UTD 20"),
     "droq": Preset(droq, "DroQ (arXiv 2110.02034): dropout and layer normalisation, 20 updates per decision"),
     "xqc": Preset(xqc, "XQC (Palenicek et al., 2025): batch normalisation, unit weights, categorical critic"),
-    "flashsac": Preset(
-        flashsac,
-        "FlashSAC (SimbaV2's authors, 2026): residual batch normalisation, projected weights, held noise",
-    ),
+    "flashsac": Preset(flashsac, "FlashSAC (SimbaV2's authors, 2026): residual batch normalisation, held noise"),
     "offline": Preset(offline, "SimbaV2 with a cloning term, for recorded data (appendix, Offline RL)"),
     "cloning": Preset(cloning, "imitation of recorded data alone: the floor that offline learning is to beat"),
 }
@@ -248,32 +195,34 @@ class Ablation(NamedTuple):
     change: Callable[[Any], Any]  # the part before -> the part after
 
 
-def _of_spheres(about: str, change: Callable[[Hyperspherical], Hyperspherical]) -> Ablation:
-    return Ablation(about, ("actor.architecture", "critic.architecture"), Hyperspherical, change)
+def _of_spheres(about: str, change: Callable[[parts.Hyperspherical], parts.Hyperspherical]) -> Ablation:
+    return Ablation(about, ("actor.architecture", "critic.architecture"), parts.Hyperspherical, change)
 
 
-def _of_rewards(about: str, change: Callable[[RewardScaling], Any]) -> Ablation:
-    return Ablation(about, ("rewards",), RewardScaling, change)
+def _of_rewards(about: str, change: Callable[[parts.RewardScaling], Any]) -> Ablation:
+    return Ablation(about, ("rewards",), parts.RewardScaling, change)
 
 
-def _scaler(sphere: Hyperspherical, **changes: float) -> Hyperspherical:
+def _scaler(sphere: parts.Hyperspherical, **changes: float) -> parts.Hyperspherical:
     return replace(sphere, scaler=replace(sphere.scaler, **changes))
 
 
-def _lerp(sphere: Hyperspherical, **changes: float) -> Hyperspherical:
+def _lerp(sphere: parts.Hyperspherical, **changes: float) -> parts.Hyperspherical:
     return replace(sphere, lerp=replace(sphere.lerp, **changes))
 
 
 ABLATIONS = {
-    "a": _of_spheres("input shifted, not normalised", lambda s: replace(s, input=Shifted(unit=False))),
-    "b": _of_spheres("input normalised, not shifted", lambda s: replace(s, input=Unshifted())),
-    "c": _of_spheres("input shifted by 1 instead of 3", lambda s: replace(s, input=Shifted(constant=1.0))),
-    "d": _of_spheres("input resized instead of shifted", lambda s: replace(s, input=Resized())),
-    "e": Ablation("one value instead of a distribution", ("value",), Categorical, lambda value: Scalar()),
-    "f": _of_rewards("rewards not scaled", lambda scaling: RawRewards()),
+    "a": _of_spheres("input shifted, not normalised", lambda s: replace(s, input=parts.Shifted(unit=False))),
+    "b": _of_spheres("input normalised, not shifted", lambda s: replace(s, input=parts.Unshifted())),
+    "c": _of_spheres("input shifted by 1 instead of 3", lambda s: replace(s, input=parts.Shifted(constant=1.0))),
+    "d": _of_spheres("input resized instead of shifted", lambda s: replace(s, input=parts.Resized())),
+    "e": Ablation("one value instead of a distribution", ("value",), parts.Categorical, lambda _: parts.Scalar()),
+    "f": _of_rewards("rewards not scaled", lambda scaling: parts.RawRewards()),
     "g": _of_rewards("returns not bounded", lambda scaling: replace(scaling, bound=None)),
-    "h": Ablation("target copied every 200 updates", ("target",), SoftTarget, lambda soft: HardTarget(every=200)),
-    "i": Ablation("learning rate not decayed", ("learning_rate",), LinearDecay, lambda d: Constant(d.initial)),
+    "h": Ablation("target copied every 200 updates", ("target",), parts.SoftTarget, lambda _: parts.HardTarget()),
+    "i": Ablation(
+        "learning rate not decayed", ("learning_rate",), parts.LinearDecay, lambda d: parts.Constant(d.initial)
+    ),
     "j": _of_spheres("scalers start at 1", lambda s: _scaler(s, initial=1.0)),
     "k": _of_spheres("scalers stored at scale 1", lambda s: _scaler(s, scale=1.0)),
     "l": _of_spheres("interpolation starts half-way", lambda s: _lerp(s, initial=0.5)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -16,27 +17,22 @@ from typing import Any, NamedTuple, TypeVar
 
 from simbav2.errors import InputError, nearest
 
+_SIDES = {
+    "at_least": (operator.ge, "at least"),
+    "above": (operator.gt, "more than"),
+    "at_most": (operator.le, "at most"),
+    "below": (operator.lt, "less than"),
+}
 
-class Bounds(NamedTuple):
-    """What a number may be; None leaves a side open."""
 
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
-    below: float | None = None
+class Bounds(dict[str, float]):
+    """What a number may be: limits by the names of `_SIDES`."""
 
     def allow(self, value: float) -> bool:
-        return (
-            (self.at_least is None or value >= self.at_least)
-            and (self.above is None or value > self.above)
-            and (self.at_most is None or value <= self.at_most)
-            and (self.below is None or value < self.below)
-        )
+        return all(_SIDES[side][0](value, limit) for side, limit in self.items())
 
     def __str__(self) -> str:
-        sides = {"at least": self.at_least, "more than": self.above, "at most": self.at_most}
-        sides["less than"] = self.below
-        return " and ".join(f"{words} {side:g}" for words, side in sides.items() if side is not None)
+        return " and ".join(f"{_SIDES[side][1]} {limit:g}" for side, limit in self.items())
 
 
 def setting(default: Any, help: str, **bounds: float) -> Any:
@@ -55,11 +51,20 @@ class Setting(NamedTuple):
 
 
 Tree = TypeVar("Tree")
-_hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
+
+
+def _field_types(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(_field_types)
 
 
 def _parts(hint: Any) -> dict[str, type]:
     """The classes of parts that a field may hold, by name; none for plain settings."""
+    if hasattr(hint, "options"):  # a base class that knows its own
+        return dict(hint.options)
     options: tuple[Any, ...] = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     return {option.__name__: option for option in options if dataclasses.is_dataclass(typing.cast(Any, option))}
 
@@ -112,34 +117,56 @@ def changes(tree: Any, default: Any) -> dict[str, Any]:
 
 
 def override(tree: Tree, changes: Mapping[str, Any]) -> Tree:
-    """A new tree with `changes` (dotted names; dashes are as good as underscores) put in and checked."""
+    """A new tree with `changes` put in and checked, all at once.
+
+    Names are dotted (dashes are as good as underscores), or groups are nested as `to_json` writes them.
+    """
+    if not isinstance(changes, Mapping):
+        raise InputError(f"the config is {changes!r}; expected settings by name")
+    return _changed(tree, _nested(changes), "", leaves(tree))
+
+
+def _nested(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names as groups; the kind of a part is its entry `kind`."""
+    nested: dict[str, Any] = {}
     for name, value in changes.items():
-        tree = _put(tree, name.replace("-", "_").split("."), value, name, tree)
-    return tree
+        node, (*groups, last) = nested, str(name).replace("-", "_").split(".")
+        for group in groups:
+            inside = node.get(group, {})
+            node[group] = inside if isinstance(inside, dict) else {"kind": inside}
+            node = node[group]
+        node[last] = {**node[last], "kind": value} if isinstance(node.get(last), dict) else value
+    return nested
 
 
-def _put(node: Any, path: list[str], value: Any, name: str, root: Any) -> Any:
-    hints = _hints(type(node)) if dataclasses.is_dataclass(node) else {}
-    if path[0] not in hints:
-        raise InputError(f"unknown setting {name!r}{nearest(name.replace('-', '_'), leaves(root))}")
-    head, rest = path[0], path[1:]
-    if rest:
-        return replace(node, **{head: _put(getattr(node, head), rest, value, name, root)})
-    parts = _parts(hints[head])
-    if parts:
-        return replace(node, **{head: _part(getattr(node, head), parts, value, name)})
-    return replace(node, **{head: _coerce(value, hints[head], name)})
+def _changed(node: Any, changes: Mapping[str, Any], prefix: str, known: Mapping[str, Any]) -> Any:
+    hints, values = _hints(type(node)), {}
+    for key, value in changes.items():
+        name = f"{prefix}{key}"
+        parts = _parts(hints.get(key))
+        if key not in hints or (not parts and isinstance(value, dict) and value):
+            while isinstance(value, dict) and value:  # say the whole name
+                inner, value = next(iter(value.items()))
+                name += f".{inner}"
+            raise InputError(f"unknown setting {name!r}{nearest(name, {**known, **leaves(node, prefix)})}")
+        present = getattr(node, key)
+        values[key] = _part(present, parts, value, name, known) if parts else _coerce(value, hints[key], name)
+    return replace(node, **values)
 
 
-def _part(present: Any, parts: dict[str, type], value: Any, name: str) -> Any:
-    """The part called `value`, or `value` itself where it is one; naming the one present changes nothing."""
-    if type(value) in parts.values():
-        return value
-    if len(parts) == 1:
-        raise InputError(f"{name!r} is a group of settings; set one of {', '.join(leaves(present, f'{name}.'))}")
-    if str(value) not in parts:
-        raise InputError(f"{name} is {value!r}; expected {' or '.join(parts)}{nearest(str(value), parts)}")
-    return present if type(present) is parts[value] else parts[value]()
+def _part(present: Any, parts: dict[str, type], value: Any, name: str, known: Mapping[str, Any]) -> Any:
+    """The part that `value` is, names, or describes by its settings; naming the one present changes nothing."""
+    fields = dict(value) if isinstance(value, Mapping) else {"kind": value}
+    part = fields.pop("kind", present)
+    if type(part) not in parts.values():
+        if len(parts) == 1:
+            inside = ", ".join(leaves(present, f"{name}."))
+            raise InputError(f"{name} is {part!r}; expected a group of settings: {inside}")
+        if str(part) not in parts:
+            raise InputError(f"{name} is {part!r}; expected {' or '.join(parts)}{nearest(str(part), parts)}")
+        kind = parts[str(part)]
+        part = present if type(present) is kind else kind()
+    return _changed(part, fields, f"{name}.", known)
 
 
 def _coerce(value: Any, hint: Any, name: str) -> Any:
@@ -188,31 +215,3 @@ def to_json(tree: Any) -> dict[str, Any]:
         kind = {"kind": type(value).__name__} if len(parts) > 1 else {}
         data[name] = kind | to_json(value) if parts else value
     return data
-
-
-def read(default: Tree, data: Any, prefix: str) -> Tree:
-    """`default` with the fields that `data` has."""
-    if not isinstance(data, Mapping):
-        raise InputError(f"config {prefix.rstrip('.') or 'file'} is {data!r}; expected a group of settings")
-    hints = _hints(type(default))
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if key not in hints:
-            raise InputError(f"unknown setting {name!r}{nearest(str(key), hints)}")
-        parts = _parts(hints[key])
-        values[key] = (
-            _read_part(getattr(default, key), parts, value, name) if parts else _coerce(value, hints[key], name)
-        )
-    return replace(typing.cast(Any, default), **values)
-
-
-def _read_part(default: Any, parts: dict[str, type], data: Any, name: str) -> Any:
-    if len(parts) > 1 and isinstance(data, Mapping) and "kind" in data:
-        data = dict(data)
-        kind = str(data.pop("kind"))
-        if kind not in parts:
-            raise InputError(f"config {name}.kind is {kind!r}; expected {' or '.join(parts)}")
-        if parts[kind] is not type(default):
-            default = parts[kind]()
-    return read(default, data, f"{name}.")

@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from simbav2.config import (
-    MLP,
     Actor,
-    BatchNormMLP,
     BatchNormResidual,
     Categorical,
     Config,
@@ -77,5 +75,5 @@ def multiply_adds(network: Actor | Critic, inputs: int, outputs: Sequence[int]) 
             return (inputs + 1) * width + depth * 8 * width**2 + len(outputs) * width**2 + heads
         case PreLayerNorm() | BatchNormResidual():
             return inputs * width + depth * 8 * width**2 + heads
-        case MLP() | BatchNormMLP():
+        case _:  # MLP, BatchNormMLP; an estimate for others
             return inputs * width + (depth - 1) * width**2 + heads

@@ -35,7 +35,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Check packages, suites, devices, rendering, memory and disk; takes seconds, since each suite is tried."""
-    return [*_packages(), *_suites(), _device(), _threads(), _rendering(), _memory(), _disk()]
+    return [*_packages(), *_suites(), _device(), _threads(), _rendering(), *_room()]
 
 
 def show(findings: list[Finding]) -> None:
@@ -111,13 +111,12 @@ def _rendering() -> Finding:
         return Finding("rendering", False, str(error).partition("; ")[0], REMEDY, optional=True)
 
 
-def _memory() -> Finding:
-    free = free_memory() / GIGABYTE
-    remedy = "" if free >= NEEDED_MEMORY else "lower --replay.capacity, or run fewer seeds in parallel"
-    return Finding("memory", not remedy, f"{free:.1f} GB free", remedy)
-
-
-def _disk() -> Finding:
-    free = shutil.disk_usage(".").free / GIGABYTE
-    remedy = "" if free >= NEEDED_DISK else "free some space, or point --out at a larger disk"
-    return Finding("disk", not remedy, f"{free:.1f} GB free in {os.getcwd()}", remedy)
+def _room() -> Iterator[Finding]:
+    memory = "lower --replay.capacity, or run fewer seeds in parallel"
+    disk = "free some space, or point --out at a larger disk"
+    for name, free, needed, place, remedy in (
+        ("memory", free_memory(), NEEDED_MEMORY, "", memory),
+        ("disk", shutil.disk_usage(".").free, NEEDED_DISK, f" in {os.getcwd()}", disk),
+    ):
+        enough = free >= needed * GIGABYTE
+        yield Finding(name, enough, f"{free / GIGABYTE:.1f} GB free{place}", "" if enough else remedy)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from simbav2.experiments.report.curves import draw_curves, task_panel
 from simbav2.experiments.report.methods import methods
-from simbav2.experiments.report.run_page import command
-from simbav2.experiments.report.runs import RunRecord, read_run
+from simbav2.experiments.report.runs import RunRecord, command, read_run
 from simbav2.experiments.report.scores import metric
 from simbav2.experiments.report.statistics import bootstrap_interval, mean
 from simbav2.experiments.report.tables import interval, plain

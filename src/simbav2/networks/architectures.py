@@ -22,17 +22,20 @@ OFFSET = 1e-8
 
 
 def encoder(network: config.Actor | config.Critic) -> nn.Module:
+    sizes = network.width, network.depth
     match network.architecture:
         case config.Hyperspherical() as part:
-            return HypersphericalEncoder(part, network.width, network.depth, name="encoder")
+            return HypersphericalEncoder(part, *sizes, name="encoder")
         case config.PreLayerNorm():
-            return PreLayerNormEncoder(network.width, network.depth, name="encoder")
+            return PreLayerNormEncoder(*sizes, name="encoder")
         case config.MLP() as part:
-            return MLPEncoder(part, network.width, network.depth, name="encoder")
+            return MLPEncoder(part, *sizes, name="encoder")
         case config.BatchNormMLP() as part:
-            return BatchNormMLPEncoder(part, network.width, network.depth, name="encoder")
+            return BatchNormMLPEncoder(part, *sizes, name="encoder")
         case config.BatchNormResidual() as part:
-            return BatchNormResidualEncoder(part, network.width, network.depth, name="encoder")
+            return BatchNormResidualEncoder(part, *sizes, name="encoder")
+        case part:
+            return part.encoder(*sizes)
 
 
 def head(network: config.Actor | config.Critic, size: int, name: str) -> nn.Module:
@@ -45,6 +48,8 @@ def head(network: config.Actor | config.Critic, size: int, name: str) -> nn.Modu
             return nn.Dense(size, name=name)  # Flax's default initialisation
         case config.PreLayerNorm() | config.MLP():
             return nn.Dense(size, kernel_init=nn.initializers.orthogonal(), name=name)
+        case part:
+            return part.head(size, name)
 
 
 def _relu(module: nn.Module, x: Array) -> Array:
@@ -57,7 +62,7 @@ def enter_sphere(part: config.Shifted | config.Unshifted | config.Resized, x: Ar
     """The input [..., n] as a point of the unit sphere, mostly of one more dimension."""
     match part:
         case config.Shifted(constant, on_sphere):
-            shifted = _append(x, jnp.full((*x.shape[:-1], 1), constant, x.dtype))
+            shifted = jnp.concatenate([x, jnp.full((*x.shape[:-1], 1), constant, x.dtype)], axis=-1)
             return unit(shifted) if on_sphere else shifted
         case config.Unshifted():
             return unit(x)
@@ -65,19 +70,12 @@ def enter_sphere(part: config.Shifted | config.Unshifted | config.Resized, x: Ar
             x = x / (constant * math.sqrt(x.shape[-1]))
             missing = jnp.maximum(1 - jnp.sum(x * x, axis=-1, keepdims=True), 0.0)
             # The offset keeps the square root's gradient finite; inputs longer than one end up at length one too.
-            return unit(_append(x, jnp.sqrt(missing + 1e-12)))
-
-
-def _append(x: Array, coordinate: Array) -> Array:
-    return jnp.concatenate([x, coordinate], axis=-1)
+            return unit(jnp.concatenate([x, jnp.sqrt(missing + 1e-12)], axis=-1))
 
 
 def _scaler(part: config.Scaler, initial: float, scale: float) -> Scale:
     """`part` with its open values at the paper's."""
-    return Scale(
-        initial=initial if part.initial is None else part.initial,
-        scale=scale if part.scale is None else part.scale,
-    )
+    return Scale(initial if part.initial is None else part.initial, scale if part.scale is None else part.scale)
 
 
 def sqrt_scaler(part: config.Scaler, size: int) -> Scale:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,28 +30,16 @@ class Networks:
         critic = self.critic.init(critic_key, observation, action)
         return Variables(actor["params"], actor.get("batch_stats")), critic
 
-    def actions(self, actor: Params, observation: Array, batch_stats: Params = None) -> Actions:
-        """With the running batch statistics."""
-        distribution: Any = self.policy.apply(Variables(actor, batch_stats).collections, observation)
-        return distribution
-
-    def actions_training(self, actor: Params, observation: Array, batch_stats: Params) -> tuple[Actions, Params]:
-        """With the statistics of the batch; also the running statistics after it."""
+    def actions(self, actor: Variables, observation: Array, training: bool = False) -> tuple[Actions, Params]:
+        """By the running batch statistics, or in `training` by those of the batch; also those after the pass."""
         distribution, moved = self.policy.apply(
-            Variables(actor, batch_stats).collections, observation, mutable=["batch_stats"]
+            actor.collections, observation, mutable=["batch_stats"] if training else []
         )
         return distribution, moved.get("batch_stats")
 
-    def q(
-        self,
-        critic: tuple[Params, ...],
-        observation: Array,
-        action: Array,
-        batch_stats: Params = None,
-        dropout: Array | None = None,
-    ) -> Array:
+    def q(self, critic: Variables, observation: Array, action: Array, dropout: Array | None = None) -> Array:
         """The mean return by every critic [critics, B], in scaled units."""
-        return self.value.mean(self.critic.apply(critic, observation, action, batch_stats, dropout))
+        return self.value.mean(self.critic.apply(critic, observation, action, dropout)[0])
 
 
 def build(config: Config, observation_size: int, action_size: int) -> Networks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import flax.linen as nn
 import jax
@@ -144,13 +144,8 @@ Value: TypeAlias = CategoricalValue | ScalarValue | QuantileValue
 
 
 def value(part: config.Categorical | config.Scalar | config.Quantile) -> Value:
-    match part:
-        case config.Categorical():
-            return CategoricalValue(part)
-        case config.Scalar():
-            return ScalarValue(part)
-        case config.Quantile():
-            return QuantileValue(part)
+    kinds = {config.Categorical: CategoricalValue, config.Scalar: ScalarValue, config.Quantile: QuantileValue}
+    return kinds[type(part)](part)
 
 
 class CriticNetwork(nn.Module):
@@ -183,44 +178,25 @@ class Ensemble:
 
     def apply(
         self,
-        params: tuple[Params, ...],
+        critic: Variables,
         observation: Array,
         action: Array,
-        batch_stats: Params = None,
         dropout: Array | None = None,
-    ) -> Array:
-        """By the running batch statistics; `dropout` is the key that turns it on."""
-        members = self._members(params, batch_stats, dropout)
-        outputs: list[Array] = [
-            self.member.apply(variables, observation, action, rngs=rngs) for variables, rngs in members
-        ]
-        return jnp.stack(outputs)
-
-    def apply_training(
-        self,
-        params: tuple[Params, ...],
-        observation: Array,
-        action: Array,
-        batch_stats: Params,
-        dropout: Array | None = None,
+        training: bool = False,
     ) -> tuple[Array, Params]:
-        """By the statistics of the batch; also the running statistics after it."""
-        members = self._members(params, batch_stats, dropout)
-        outputs, moved = zip(
-            *(
-                self.member.apply(variables, observation, action, mutable=["batch_stats"], rngs=rngs)
-                for variables, rngs in members
-            ),
-            strict=True,
-        )
-        return jnp.stack(outputs), batch_stats and tuple(one["batch_stats"] for one in moved)
+        """Outputs [critics, B, size], and the batch statistics after the pass.
 
-    def _members(self, params: tuple[Params, ...], batch_stats: Params, dropout: Array | None) -> list[Any]:
-        """What every critic is applied with: its variables and its random streams."""
-        return [
-            (
-                Variables(one, batch_stats and batch_stats[number]).collections,
-                None if dropout is None else {"dropout": jax.random.fold_in(dropout, number)},
+        By the running batch statistics, or in `training` by those of the batch; `dropout` is the key that turns
+        it on.
+        """
+        outputs, moved = [], []
+        for number, params in enumerate(critic.params):
+            output, after = self.member.apply(
+                Variables(params, critic.batch_stats and critic.batch_stats[number]).collections,
+                *(observation, action),
+                rngs=None if dropout is None else {"dropout": jax.random.fold_in(dropout, number)},
+                mutable=["batch_stats"] if training else [],
             )
-            for number, one in enumerate(params)
-        ]
+            outputs.append(output)
+            moved.append(after.get("batch_stats"))
+        return jnp.stack(outputs), critic.batch_stats and tuple(moved)

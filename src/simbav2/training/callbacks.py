@@ -1,15 +1,18 @@
-"""Callbacks: methods that are called while an agent trains.
+"""What a training loop reports to: the user's callbacks, and the logger that calls them.
 
 A callback may read everything and should change nothing: the run then ends with the same bits as without it.
 """
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simbav2.training.evaluate import EvaluationEpisode
+from simbav2.actor_critic import ActorCritic
+from simbav2.training.evaluate import EvaluationEpisode, evaluation_metrics
 
 
 class Callback:
@@ -43,16 +46,45 @@ class Callback:
         """Training ended, whatever ended it; called also after an error."""
 
 
-class Callbacks:
-    """Several callbacks, called in their order."""
+class Logger(ABC):
+    """What the training loop reports to; calls the callbacks in their order."""
 
-    def __init__(self, members: Sequence[Callback] = ()) -> None:
-        self.members = tuple(members)
+    def __init__(self, agent: ActorCritic, callbacks: Sequence[Callback] = ()) -> None:
+        self.agent, self.callbacks = agent, tuple(callbacks)
+        self.reset_rates()
+
+    def reset_rates(self) -> None:
+        self._since = time.monotonic(), self.agent.updates, self.agent.env_steps
+
+    def rates(self) -> tuple[float, float]:
+        """Updates and simulator steps per second since `reset_rates`."""
+        at, updates, env_steps = self._since
+        seconds = max(time.monotonic() - at, 1e-9)
+        return (self.agent.updates - updates) / seconds, (self.agent.env_steps - env_steps) / seconds
 
     @property
     def stop_requested(self) -> bool:
-        return any(member.stop_requested for member in self.members)
+        return any(callback.stop_requested for callback in self.callbacks)
 
     def call(self, event: str, *arguments: Any) -> None:
-        for member in self.members:
-            getattr(member, event)(*arguments)
+        for callback in self.callbacks:
+            getattr(callback, event)(self.agent, *arguments)
+
+    @abstractmethod
+    def progress(self, last: bool) -> None:
+        """Log the time since the last log; `last` where training ends here."""
+
+    def line(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        return {"env_step": self.agent.env_steps, "updates": self.agent.updates, **metrics}
+
+    def metrics(self, metrics: Mapping[str, float]) -> None:
+        self.call("on_metrics", self.line(metrics))
+
+    def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None:
+        if self.agent.updates:  # before them the critic knows nothing
+            self.metrics(evaluation_metrics(episodes))
+        self.call("on_evaluation", episodes)
+        self.reset_rates()  # the rates are about training
+
+    def checkpoint(self, since: int | None = None) -> None:  # noqa: B027  without a run folder there is none
+        """Save, with `since` only if a checkpoint is due between that step and now."""

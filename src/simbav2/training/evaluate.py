@@ -106,6 +106,16 @@ def _expected(agent: ActorCritic, observation: NDArray) -> NDArray:
     return np.asarray(q.min(axis=0) * agent.normalizer.reward_scale, np.float64)
 
 
+def evaluation_metrics(episodes: Sequence[EvaluationEpisode]) -> dict[str, float]:
+    """What the critic expected at the start of the episodes, and what they gave; both in the reward's units."""
+    dropped = sum(episode.dropped for episode in episodes)
+    return {
+        "evaluation/q": sum(episode.q for episode in episodes) / len(episodes),
+        "evaluation/discounted_return": sum(episode.discounted for episode in episodes) / len(episodes),
+        **({"evaluation/dropped_episodes": dropped} if dropped else {}),
+    }
+
+
 def mean_total(episodes: Sequence[Episode | EvaluationEpisode]) -> float | None:
     return float(np.mean([episode.total for episode in episodes])) if episodes else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -19,20 +20,14 @@ import numpy as np
 from simbav2.actor_critic import ActorCritic
 from simbav2.checkpoint import checkpoint
 from simbav2.errors import Diverged
-from simbav2.training.evaluate import EvaluationEpisode
+from simbav2.training.evaluate import EvaluationEpisode, evaluation_metrics
 from simbav2.training.trainer import Trainer
 
 Metrics = Mapping[str, float]
 Check = Callable[[Metrics, Sequence[Metrics]], str | None]  # metrics now and before -> what is wrong, if anything
-
-CLIPPED_MASS = 0.05  # of the target's probability
-ENTROPY_DEFICIT = 1.0  # nats below the target, per action dimension
-STILL_OBSERVATIONS = 0.5  # of the entries; a third of Humanoid-v4's are constant, and no harm
+HISTORY = 5  # values before a metric is judged, where new networks show much that soon disappears
 EXPLOSION = 100.0  # times the median so far
-HISTORY = 5  # values before a metric is judged
 OVERESTIMATE = 0.5  # of the largest return seen
-DEAD_UNITS = 0.8
-COLUMN_ERROR = 1e-3
 
 
 class Warning(NamedTuple):
@@ -43,121 +38,106 @@ class Warning(NamedTuple):
 
 class HealthCheck(NamedTuple):
     name: str
-    check: Check
+    checks: tuple[Check, ...]  # the first that finds something counts
     remedy: str
+
+    def __call__(self, now: Metrics, before: Sequence[Metrics]) -> list[Warning]:
+        found = (text for check in self.checks if (text := check(now, before)) is not None)
+        return [Warning(self.name, text, self.remedy) for text in islice(found, 1)]
 
 
 def _past(name: str, before: Sequence[Metrics]) -> list[float]:
     return [metrics[name] for metrics in before if name in metrics]
 
 
-def _above(name: str, limit: float, text: str) -> Check:
-    """All of the last few values are above `limit`: new networks show much that soon disappears."""
+def _above(name: str, limit: float, text: str, lasting: int = 1) -> Check:
+    """All of the last `lasting` values are above `limit`."""
 
     def check(now: Metrics, before: Sequence[Metrics]) -> str | None:
-        recent = [*_past(name, before), now.get(name, 0.0)][-HISTORY:]
-        return text.format(min(recent)) if len(recent) == HISTORY and min(recent) > limit else None
+        recent = [*_past(name, before), now.get(name, 0.0)][-lasting:]
+        return text.format(min(recent)) if len(recent) == lasting and min(recent) > limit else None
 
     return check
 
 
-def _statistics_still(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    if now.get("largest_return", 1.0) == 0.0:
-        return "every reward so far was zero: there is nothing to learn from yet"
-    share = now.get("still_observations", 0.0)
-    return f"{share:.0%} of the observation's entries have never changed" if share > STILL_OBSERVATIONS else None
-
-
-def _gradient_exploding(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    for name in ("critic/encoder/gradient_norm", "critic/predictor/gradient_norm", "actor/encoder/gradient_norm"):
+def _exploding(name: str) -> Check:
+    def check(now: Metrics, before: Sequence[Metrics]) -> str | None:
         past = _past(name, before)
         if name not in now or len(past) < HISTORY:
-            continue
+            return None
         usual = median(past)
-        if not math.isfinite(now[name]) or now[name] > EXPLOSION * usual > 0:
-            return f"{name} is {now[name]:.3g}, where it used to be {usual:.3g}"
-    return None
+        exploded = not math.isfinite(now[name]) or now[name] > EXPLOSION * usual > 0
+        return f"{name} is {now[name]:.3g}, where it used to be {usual:.3g}" if exploded else None
+
+    return check
+
+
+def _no_reward(now: Metrics, before: Sequence[Metrics]) -> str | None:
+    zero = now.get("largest_return", 1.0) == 0.0
+    return "every reward so far was zero: there is nothing to learn from yet" if zero else None
 
 
 def _return_below_q(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    if "evaluation/q" not in now:
-        return None
-    q, seen = now["evaluation/q"], now["evaluation/discounted_return"]
+    q, seen = now.get("evaluation/q", 0.0), now.get("evaluation/discounted_return", 0.0)
     if q - seen > OVERESTIMATE * max(now.get("largest_return", 0.0), abs(seen)) > 0:
         return f"the critic expects a discounted return of {q:.3g} where evaluation gives {seen:.3g}"
     return None
 
 
-def _units_dead(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    for name in ("actor", "critic"):
-        text = f"{{:.0%}} of the {name}'s relu units are silent for a whole batch"
-        if (found := _above(f"{name}/dead_units", DEAD_UNITS, text)(now, before)) is not None:
-            return found
-    return None
-
-
-def _columns_off(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    error = now.get("column_error", 0.0)
-    return f"a weight vector is {error:.2g} away from the unit sphere" if error > COLUMN_ERROR else None
-
-
-def _steps_dropped(now: Metrics, before: Sequence[Metrics]) -> str | None:
-    steps, episodes = now.get("dropped_steps", 0), now.get("evaluation/dropped_episodes", 0)
-    if steps:
-        return f"failed environment steps dropped so far: {steps:.0f}; their episodes were cut there"
-    if episodes:
-        return f"episodes of an evaluation cut where an environment step failed: {episodes:.0f}"
-    return None
-
-
+CLIPPED = "{:.0%} of the target's mass lies beyond the ends of the value's support and is clipped"
+DEFICIT = "the policy's entropy stays {:.1f} nats per action dimension below its target"
+STILL = "{:.0%} of the observation's entries have never changed"
+DEAD = "{{:.0%}} of the {}'s relu units are silent for a whole batch"
+DROPPED = "failed environment steps dropped so far: {:.0f}; their episodes were cut there"
+CUT = "episodes of an evaluation cut where an environment step failed: {:.0f}"
 CHECKS = (
     HealthCheck(
         "support saturated",
-        _above(
-            *("clipped_mass", CLIPPED_MASS),
-            "{:.0%} of the target's mass lies beyond the ends of the value's support and is clipped",
-        ),
+        (_above("clipped_mass", 0.05, CLIPPED, HISTORY),),
         "scale rewards so that returns fit (--rewards RewardScaling --rewards.bound 5), "
         "or widen the support (--value.low, --value.high)",
     ),
     HealthCheck(
         "entropy collapsed",
-        _above(
-            *("entropy_deficit", ENTROPY_DEFICIT),
-            "the policy's entropy stays {:.1f} nats per action dimension below its target",
-        ),
+        (_above("entropy_deficit", 1.0, DEFICIT, HISTORY),),
         "start with a higher temperature (--policy.initial-temperature 0.1), ask for more entropy "
         "(--policy.target-entropy), or check that the reward depends on the action",
     ),
     HealthCheck(
         "statistics not moving",
-        _statistics_still,
+        (_no_reward, _above("still_observations", 0.5, STILL)),  # a third of Humanoid-v4's are, and no harm
         "check that the environment's observations and rewards are alive (`simbav2 evaluate --video` shows it); "
         "with sparse rewards, lengthen the warm-up (--warmup-decisions)",
     ),
     HealthCheck(
         "gradient exploding",
-        _gradient_exploding,
+        tuple(
+            _exploding(f"{part}/gradient_norm") for part in ("critic/encoder", "critic/predictor", "actor/encoder")
+        ),
         "lower the learning rate (--learning-rate.initial or --learning-rate.rate), "
         "and look for outliers in the reward",
     ),
     HealthCheck(
         "return far below Q",
-        _return_below_q,
+        (_return_below_q,),
         "take the smaller of two critics (--critic.num_critics 2), or fewer updates (--updates-per-decision)",
     ),
     HealthCheck(
         "units dead",
-        _units_dead,
+        tuple(_above(f"{name}/dead_units", 0.8, DEAD.format(name), HISTORY) for name in ("actor", "critic")),
         "lower the learning rate, or reset the networks at intervals (--reset-every 500000)",
     ),
     HealthCheck(
         "steps dropped",
-        _steps_dropped,
+        (_above("dropped_steps", 0, DROPPED), _above("evaluation/dropped_episodes", 0, CUT)),
         "the log names task, seed, episode and step of the first; a smaller simulator time step or smaller "
         "actions keep a simulation stable; --drop-bad-steps never stops at the first",
     ),
-    HealthCheck("columns off the sphere", _columns_off, "this is a defect of the program: please report it"),
+    HealthCheck(
+        "columns off the sphere",
+        (_above("column_error", 1e-3, "a weight vector is {:.2g} away from the unit sphere"),),
+        "this is a defect of the program: please report it",
+    ),
 )
 
 
@@ -172,11 +152,7 @@ class HealthMonitor:
 
     def check(self, metrics: Metrics) -> list[Warning]:
         self.latest |= metrics
-        self.warnings = [
-            Warning(each.name, text, each.remedy)
-            for each in CHECKS
-            if (text := each.check(self.latest, self._before)) is not None
-        ]
+        self.warnings = [warning for check in CHECKS for warning in check(self.latest, self._before)]
         self._before.append(metrics)
         new = [warning for warning in self.warnings if warning.name not in self._given]
         self._given |= {warning.name for warning in new}
@@ -191,7 +167,10 @@ def training_metrics(trainer: Trainer, diagnostics: Mapping[str, Any] | None = N
         values["resets"] = trainer.resets
     if trainer.dropped_steps:
         values["dropped_steps"] = trainer.dropped_steps
-    return values | entropy_metrics(agent, values) | statistics_metrics(agent)
+    temperature = agent.learner.networks.temperature
+    if temperature is not None and "entropy" in values:  # per action dimension
+        values["entropy_deficit"] = (temperature.target_entropy - values["entropy"]) / agent.task.action_size
+    return values | statistics_metrics(agent)
 
 
 def statistics_metrics(agent: ActorCritic) -> dict[str, float]:
@@ -201,24 +180,6 @@ def statistics_metrics(agent: ActorCritic) -> dict[str, float]:
         "reward_scale": float(agent.normalizer.reward_scale),
         "largest_return": statistics.returns.largest,
         "still_observations": float((statistics.observation.variance < 1e-10).mean()),
-    }
-
-
-def entropy_metrics(agent: ActorCritic, metrics: Metrics) -> dict[str, float]:
-    """How far the policy is below its target entropy, per action dimension."""
-    temperature = agent.learner.networks.temperature
-    if temperature is None or "entropy" not in metrics:
-        return {}
-    return {"entropy_deficit": (temperature.target_entropy - metrics["entropy"]) / agent.task.action_size}
-
-
-def evaluation_metrics(episodes: Sequence[EvaluationEpisode]) -> dict[str, float]:
-    """What the critic expected at the start of the episodes, and what they gave; both in the reward's units."""
-    dropped = sum(episode.dropped for episode in episodes)
-    return {
-        "evaluation/q": sum(episode.q for episode in episodes) / len(episodes),
-        "evaluation/discounted_return": sum(episode.discounted for episode in episodes) / len(episodes),
-        **({"evaluation/dropped_episodes": dropped} if dropped else {}),
     }
 
 

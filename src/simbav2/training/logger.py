@@ -6,12 +6,11 @@ The files have plain formats and grow by a row at a time, so that whatever ends 
 from __future__ import annotations
 
 import csv
-import io
 import json
 import logging
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,7 @@ import numpy as np
 
 from simbav2.actor_critic import ActorCritic
 from simbav2.checkpoint import checkpoint
-from simbav2.checkpoint.files import (
-    append,
-    damage,
-    read_lines,
-    read_table,
-    sync,
-    versions,
-    write_json,
-    write_text,
-)
+from simbav2.checkpoint.files import damage, read_lines, read_table, sync, versions, write_json, write_text
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config
 from simbav2.datasets.catalog import D4RL
@@ -37,15 +27,18 @@ from simbav2.diagnostics import parameter_counts
 from simbav2.envs.tasks import normalized_score
 from simbav2.errors import printable
 from simbav2.training import health
-from simbav2.training.callbacks import Callback
+from simbav2.training.callbacks import Callback, Logger
 from simbav2.training.console import Display, clock, number
 from simbav2.training.evaluate import Episode, Evaluation, EvaluationEpisode, mean_success, mean_total
-from simbav2.training.trainer import Logger, Trainer
+from simbav2.training.trainer import Trainer
 
 log = logging.getLogger("simbav2")
-PROGRESS = "env_step,decisions,updates,episodes,return,length,success,seconds,updates_per_second"
-EVALUATIONS = "env_step,episode,return,length,success"
-ROWS = ("progress.csv", "evaluations.csv", "metrics.jsonl", "warnings.jsonl")
+ROWS = {  # the files that grow, and how they begin
+    "progress.csv": "env_step,decisions,updates,episodes,return,length,success,seconds,updates_per_second\n",
+    "evaluations.csv": "env_step,episode,return,length,success\n",
+    "metrics.jsonl": "",
+    "warnings.jsonl": "",
+}
 FAILURE = "failure.json"
 
 
@@ -53,8 +46,8 @@ class ProgressLogger(Logger):
     """Of `agent.learn`: lines to the logger `simbav2`."""
 
     def __init__(self, trainer: Trainer, until: int, callbacks: Sequence[Callback], visible: bool) -> None:
-        super().__init__(trainer, callbacks)
-        self.until, self.level = until, logging.INFO if visible else logging.DEBUG
+        super().__init__(trainer.agent, callbacks)
+        self.trainer, self.until, self.level = trainer, until, logging.INFO if visible else logging.DEBUG
         steps, config = until - self.agent.env_steps, self.agent.config
         self._log(f"{printable(config.task)}: learning for {steps:,} steps; {plan(config)}")
 
@@ -64,7 +57,7 @@ class ProgressLogger(Logger):
         left = (self.until - self.agent.env_steps) / env_steps if env_steps else None
         total = number(mean_total(self.trainer.ended))
         self._log(f"{self._step}  training return {total}  {number(updates)} updates/s  {clock(left)} left")
-        self._metrics(metrics)
+        self.metrics(metrics)
         self.reset_rates()
 
     def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None:
@@ -72,17 +65,11 @@ class ProgressLogger(Logger):
         success = "" if found.success is None else f"  success {found.success:.0%}"
         mean, std = number(found.mean_return), number(found.std_return)
         self._log(f"{self._step}  evaluation return {mean}, std {std} ({len(episodes)} episodes){success}")
-        if self.agent.updates:
-            self._metrics(health.evaluation_metrics(episodes))
-        self.call("on_evaluation", episodes)
-        self.reset_rates()  # the rates are about training
+        super().evaluation(episodes)
 
     @property
     def _step(self) -> str:
         return f"step {self.agent.env_steps:,}/{self.until:,}"
-
-    def _metrics(self, metrics: dict[str, float]) -> None:
-        self.call("on_metrics", {"env_step": self.agent.env_steps, "updates": self.agent.updates, **metrics})
 
     def _log(self, text: str) -> None:
         log.log(self.level, "simbav2: %s", text)
@@ -123,7 +110,8 @@ class RunLogger(Logger):
         rotation: CheckpointRotation,
         callbacks: Sequence[Callback] = (),
     ) -> None:
-        super().__init__(trainer, callbacks)
+        super().__init__(trainer.agent, callbacks)
+        self.trainer = trainer
         self.folder = folder
         self.rotation = rotation
         self.display = display
@@ -139,10 +127,8 @@ class RunLogger(Logger):
         self.folder.mkdir(parents=True, exist_ok=True)
         description = checkpoint.description(self.agent.config, self.agent.task)
         write_json(self.folder / "config.json", {**description, "stop_after": stop_after})
-        write_text(self.folder / "progress.csv", PROGRESS + "\n")
-        write_text(self.folder / "evaluations.csv", EVALUATIONS + "\n")
-        write_text(self.folder / "metrics.jsonl", "")
-        write_text(self.folder / "warnings.jsonl", "")
+        for name, header in ROWS.items():
+            write_text(self.folder / name, header)
 
     def rewind(self) -> None:
         """Remove rows written after the checkpoint that the agent was loaded from: they will be written again."""
@@ -150,7 +136,7 @@ class RunLogger(Logger):
         for path in (self.folder / name for name in ROWS):
             with damage(path):
                 rows = path.read_text().splitlines(keepends=True)
-                header = rows[:1] if path.suffix == ".csv" else []
+                header = rows[:1] if ROWS[path.name] else []
                 kept = [row for row in rows[len(header) :] if row.endswith("\n") and _env_step(row) <= step]
             write_text(path, "".join([*header, *kept]))
         for metrics in read_lines(self.folder / "metrics.jsonl"):
@@ -158,10 +144,9 @@ class RunLogger(Logger):
         self.warnings = list(read_lines(self.folder / "warnings.jsonl"))
         with damage(self.folder / "progress.csv"):
             table = read_table(self.folder / "progress.csv")
-            for episodes, seconds in zip(table["episodes"], table["seconds"], strict=True):
-                self.episodes, self.seconds_before = int(episodes), float(seconds)
+            if len(table["episodes"]):
+                self.episodes, self.seconds_before = int(table["episodes"][-1]), float(table["seconds"][-1])
         for step, evaluated in read_evaluations(self.folder).items():
-            self.last_evaluation = evaluated
             self._show_evaluation(step, evaluated)
 
     @property
@@ -188,7 +173,7 @@ class RunLogger(Logger):
         total, success = mean_total(episodes), mean_success(episodes)
         row = (agent.env_steps, agent.decisions, agent.updates, self.episodes, total, length, success)
         self._append("progress.csv", (*row, round(self.seconds, 3), round(status.updates_per_second, 2)))
-        self._metrics(metrics)
+        self.metrics(metrics)
         status.env_step = agent.env_steps
         status.training_return = status.training_return if total is None else total
         self.display.refresh()
@@ -198,13 +183,9 @@ class RunLogger(Logger):
         step = self.agent.env_steps
         for index, episode in enumerate(episodes):
             self._append("evaluations.csv", (step, index, episode.total, episode.length, episode.success))
-        self.last_evaluation = episodes
-        if self.agent.updates:  # before them the critic knows nothing
-            self._metrics(health.evaluation_metrics(episodes))
         self._show_evaluation(step, episodes)
         self.display.refresh(evaluated=True)
-        self.call("on_evaluation", episodes)
-        self.reset_rates()  # the rates are about training
+        super().evaluation(episodes)
 
     def checkpoint(self, since: int | None = None) -> None:
         """Save the run, the rows written so far first: a resumed run appends to them."""
@@ -249,32 +230,29 @@ class RunLogger(Logger):
         write_json(self.folder / "summary.json", summary)
         return summary
 
-    def _metrics(self, metrics: dict[str, float]) -> None:
+    def metrics(self, metrics: Mapping[str, float]) -> None:
         """Write a line of metrics, and the warnings it gives rise to."""
-        at = self.agent.env_steps
-        line = {"env_step": at, "updates": self.agent.updates, **metrics}
-        self._append_json("metrics.jsonl", line)
-        self.call("on_metrics", line)
+        self._append("metrics.jsonl", self.line(metrics))
+        super().metrics(metrics)
         for warning in self.health.check(metrics):
-            self.warnings.append(health.as_json(warning, at))
-            self._append_json("warnings.jsonl", self.warnings[-1])
+            self.warnings.append(health.as_json(warning, self.agent.env_steps))
+            self._append("warnings.jsonl", self.warnings[-1])
             self.display.warn(f"{warning.name}: {warning.text}", warning.remedy)
 
     def _show_evaluation(self, step: int, episodes: Sequence[Episode | EvaluationEpisode]) -> None:
+        self.last_evaluation = episodes
         status = self.display.status
-        status.env_step = step
-        status.success = mean_success(episodes)
-        total = mean_total(episodes)
-        if total is not None:
+        status.env_step, status.success = step, mean_success(episodes)
+        if (total := mean_total(episodes)) is not None:
             status.evaluations.append((step, total))
 
-    def _append_json(self, name: str, data: dict[str, Any]) -> None:
-        append(self.folder / name, json.dumps(data) + "\n")
-
-    def _append(self, name: str, values: Sequence[Any]) -> None:
-        row = io.StringIO()
-        csv.writer(row, lineterminator="\n").writerow(["" if value is None else value for value in values])
-        append(self.folder / name, row.getvalue())
+    def _append(self, name: str, row: Sequence[Any] | dict[str, Any]) -> None:
+        """A line more. Rows are made durable by the checkpoint that relies on them, not one by one."""
+        with open(self.folder / name, "a", encoding="utf-8", newline="") as file:
+            if isinstance(row, dict):
+                file.write(json.dumps(row) + "\n")
+            else:
+                csv.writer(file, lineterminator="\n").writerow(row)  # None is an empty cell
 
 
 def _env_step(row: str) -> int:

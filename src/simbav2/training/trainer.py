@@ -6,9 +6,6 @@ first.
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -26,41 +23,11 @@ from simbav2.envs.vector import Envs, Step, check_dropped, make_vector_env
 from simbav2.errors import BadStep, InputError
 from simbav2.replay import Replay
 from simbav2.runtime import StopRequest
-from simbav2.training.callbacks import Callback, Callbacks
+from simbav2.training.callbacks import Logger
 from simbav2.training.evaluate import Episode, EpisodeCounter, EvaluationEpisode, evaluate
 from simbav2.types import Transition
 
 _WARMUP, _REPLAY, _DIAGNOSTICS, _NOISE = 1, 2, 4, 5  # random streams; 3 is that of evaluations
-
-
-class Logger(ABC):
-    """What the training loop reports to; tells the callbacks."""
-
-    def __init__(self, trainer: Trainer, callbacks: Sequence[Callback] = ()) -> None:
-        self.trainer, self.agent, self.callbacks = trainer, trainer.agent, Callbacks(callbacks)
-        self.reset_rates()
-
-    def reset_rates(self) -> None:
-        self._since = time.monotonic(), self.agent.updates, self.agent.env_steps
-
-    def rates(self) -> tuple[float, float]:
-        """Updates and simulator steps per second since `reset_rates`."""
-        at, updates, env_steps = self._since
-        seconds = max(time.monotonic() - at, 1e-9)
-        return (self.agent.updates - updates) / seconds, (self.agent.env_steps - env_steps) / seconds
-
-    def call(self, event: str, *arguments: Any) -> None:
-        self.callbacks.call(event, self.agent, *arguments)
-
-    @abstractmethod
-    def progress(self, last: bool) -> None:
-        """Log the time since the last log; `last` where training ends here."""
-
-    @abstractmethod
-    def evaluation(self, episodes: Sequence[EvaluationEpisode]) -> None: ...
-
-    def checkpoint(self, since: int | None = None) -> None:  # noqa: B027  without a run folder there is none
-        """Save, with `since` only if a checkpoint is due between that step and now."""
 
 
 class HeldNoise:
@@ -245,8 +212,8 @@ class Trainer:
         self, until: int, logger: Logger, evaluate_every: int, envs: Envs | None, stop: StopRequest | None = None
     ) -> None:
         """Train to `until` simulator steps, or until a signal or a callback asks to stop; evaluate in `envs`."""
-        agent, log_every, callbacks = self.agent, self.config.schedule.log_every, logger.callbacks
-        while agent.env_steps < until and not callbacks.stop_requested and not (stop and stop.requested):
+        agent, log_every = self.agent, self.config.schedule.log_every
+        while agent.env_steps < until and not logger.stop_requested and not (stop and stop.requested):
             before, offline = agent.env_steps, self.offline
             try:
                 self.ended += self.step()

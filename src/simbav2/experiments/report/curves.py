@@ -72,9 +72,15 @@ def draw_learning_curves(found: Sequence[Method], folder: Path) -> tuple[CurveFi
         shown = [*(mean_panel(ids, found) if len(ids) > 1 else ()), *(task_panel(task, found) for task in ids)]
         title = ids[0] if len(ids) == 1 else f"{titles[name]}, {len(ids)} tasks"
         svg, places = draw_curves(shown, [method.label for method in found], folder / name)
-        drawn = Drawn(name, title, f"Over {shown[-1].steps}.", svg)
+        drawn = Drawn(name, title, f"Over {shown[-1].steps}. {costs(found, ids)}".strip(), svg)
         made.append(CurveFigure(titles[name], drawn, tuple(zip(shown, places, strict=True))))
     return tuple(made)
+
+
+def costs(found: Sequence[Method], ids: Iterable[str]) -> str:
+    """For a caption: what an update of each method on these tasks costs, and how fast it was."""
+    own = {each.label: each.on(ids).cost for each in found}
+    return " ".join(f"{label}: {cost}." for label, cost in own.items() if cost)
 
 
 def _by_suite(found: Sequence[Method]) -> dict[str, list[str]]:

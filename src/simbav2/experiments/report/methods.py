@@ -1,20 +1,34 @@
-"""Which runs form one method. Runs are averaged only where their whole configs agree apart from the seed.
+"""Where methods come from: run folders, and files of curves.
 
-Configs are compared as values: a setting that a run of an older version does not name has its default.
+Runs are averaged only where their whole configs agree apart from the seed. Configs are compared as values: a
+setting that a run of an older version does not name has its default. Files of curves are in the long CSV of the
+field, one row per evaluation, as several groups release theirs:
+
+    exp_name,env_name,seed,metric,env_step,value
+
+Columns may stand in any order and others may stand between them; rows of other metrics are left out.
 """
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from simbav2.config.presets import OF_DATA, OF_TASK
-from simbav2.experiments.report.runs import RunRecord
-from simbav2.experiments.report.scores import Method, Trial, in_order, metric, run_curve, unused
+import numpy as np
 
-OURS = "versions.simbav2"  # runs of two versions are averaged where all settings agree; `run_page.caveats` says so
+from simbav2.config.presets import OF_DATA, OF_TASK
+from simbav2.envs.tasks import tasks
+from simbav2.errors import InputError
+from simbav2.experiments.report.runs import RunRecord
+from simbav2.experiments.report.scores import Curve, Method, Trial, in_order, metric, run_curve, unused
+
+OURS = "versions.simbav2"  # runs of two versions are averaged where all settings agree; `caveats` says so
 
 
 def methods(runs: Iterable[RunRecord], curves: Iterable[Method] = ()) -> tuple[Method, ...]:
@@ -77,6 +91,31 @@ def _trials(group: Sequence[RunRecord]) -> dict[str, tuple[Trial, ...]]:
         curve = run_curve(run, metric(run.task))
         by_task[run.task].append(Trial(run.task, run.seed, curve, run.summary is not None, run))
     return {task: tuple(by_task[task]) for task in in_order(by_task)}
+
+
+def caveats(run: RunRecord, method: Method) -> Iterator[str]:
+    """Reasons not to take a run's result at face value."""
+    reached = f"{run.env_steps:,} of {run.config.env_steps:,} {run.step_unit}"
+    if run.status == "failed":
+        yield f"failed after {reached}"
+    elif run.status == "unfinished":
+        yield f"unfinished: {reached} so far"
+    elif run.env_steps < run.config.env_steps:
+        yield f"stopped early, at {reached}; its schedules were made for all of them"
+    steps = run.evaluations.env_step
+    if not len(steps):
+        yield "not evaluated yet"
+    elif steps.max() < run.env_steps and run.summary is not None:
+        yield f"last evaluated at {steps.max():,.0f} {run.step_unit}, before its end"
+    if not np.isfinite(run.evaluations.returns).all():
+        yield "some returns are not finite numbers"
+    trials = method.trials[run.task]
+    if sum(run.seed == trial.seed for trial in trials) > 1:
+        yield f"more than one run here has this configuration and seed {run.seed}; they are not independent"
+    versions = sorted({str(trial.run.versions.get("simbav2")) for trial in trials if trial.run})
+    if len(versions) > 1:
+        yield f"averaged over runs of simbav2 {' and '.join(versions)}, whose settings agree"
+    yield from run.damage
 
 
 # Labels -----------------------------------------------------------------------------------------------------
@@ -145,3 +184,73 @@ def _family_label(family: Sequence[Method], field: str) -> str:
     labels = [[part for part in method.label.split(", ") if field not in part] for method in family]
     shared = [part for part in labels[0] if all(part in other for other in labels)]
     return ", ".join(shared) or "methods"
+
+
+# Files of curves ---------------------------------------------------------------------------------------------
+
+COLUMNS = ("exp_name", "env_name", "seed", "metric", "env_step", "value")
+# How the metric is called: `avg_return` by SimbaV2's authors.
+METRICS = {
+    f"{prefix}{name}": name
+    for name in ("return", "success")
+    for prefix in ("avg_", "", "mean_", "eval_", "eval/avg_", "eval/")
+} | {"episode_return": "return", "success_rate": "success"}
+
+
+def read_curves(file: str | os.PathLike[str]) -> tuple[Method, ...]:
+    """One method for each `exp_name`; steps are taken as they stand."""
+    rows: dict[tuple[str, str], dict[int, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    path = Path(file)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream)
+            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path} lacks the column {missing[0]!r}; expected {','.join(COLUMNS)}")
+            for row in reader:
+                task = _task_id(row["env_name"] or "")
+                if METRICS.get(row["metric"]) == metric(task):
+                    seed, step, value = (float(row[name]) for name in ("seed", "env_step", "value"))
+                    rows[row["exp_name"], task][int(seed)][step] = value
+    except InputError:
+        raise
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}; expected numbers") from error
+    if not rows:
+        raise InputError(f"{path} has no row with the metric avg_return or avg_success")
+    names = dict.fromkeys(name for name, _ in rows)
+    return tuple(
+        Method(
+            label=name,
+            preset=name,
+            ablation=None,
+            settings={},
+            trials={
+                task: tuple(_read_trial(task, seed, points) for seed, points in rows[name, task].items())
+                for task in in_order(task for each, task in rows if each == name)
+            },
+        )
+        for name in names
+    )
+
+
+def _read_trial(task: str, seed: int, points: Mapping[float, float]) -> Trial:
+    steps = np.array(sorted(points))
+    values = np.array([points[step] for step in steps])
+    return Trial(task, seed, Curve(steps, values, values, values, "1 seed"), complete=True)
+
+
+def _task_id(name: str) -> str:
+    """Our id for a task as others spell it (`dog_trot`, `h1-walk-v0`, `dmc-dog-trot`), or the name itself."""
+    return _spellings().get(_plain(name), name)
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    return {_plain(name): task.id for task in tasks() for name in (task.name, task.id, task.id.replace("/", "-"))}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").removesuffix("-v0")

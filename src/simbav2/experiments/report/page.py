@@ -7,24 +7,35 @@ figures included.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
+import os
 import re
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from simbav2.config import to_json
 from simbav2.experiments.report.curves import CurveFigure
+from simbav2.experiments.report.methods import caveats
+from simbav2.experiments.report.paper_tables import RESULTS, results
 from simbav2.experiments.report.plots import THEME, Drawn
+from simbav2.experiments.report.published import Published, published_score
+from simbav2.experiments.report.runs import Floats, RunRecord, command
+from simbav2.experiments.report.scores import Curve, Method, metric, run_curve
 from simbav2.experiments.report.tables import Cell, Row, Table, printable
 
 ASSETS = Path(__file__).parent / "assets"
 SECTIONS = ("overview", "figures", "curves", "tables", "runs", "notes")
+POINTS = 40  # of a metric; more than its small chart can show
+EMBEDDED = 3_000_000  # bytes of the largest video that becomes part of the page
 PILLS = ("finished", "unfinished", "failed")  # the states of a run
 
 
@@ -43,7 +54,7 @@ class Content(NamedTuple):
 
 def html(content: Content) -> str:
     script = _asset("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     overview = f'<h2 id="overview">Overview</h2>{_table(content.overview)}' if content.overview else ""
     figures = "".join(map(_figure, content.figures))
     tables = "".join(map(_table, content.tables))
@@ -183,3 +194,93 @@ def _inline(figure: Drawn, scale: float) -> str:
     room = f' style="min-width: {0.95 * points:.0f}px; max-width: {scale * points:.0f}px"'
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{_text(figure.title)}"{room}', 1)
     return f'<div class="scroll">{svg}</div>'
+
+
+# What the script shows --------------------------------------------------------------------------------------
+
+
+def page_data(found: Sequence[Method], figures: Sequence[CurveFigure], folder: Path) -> dict[str, Any]:
+    """Steps, configurations and versions are shared by many runs; they are stored once and named by number."""
+    pools = {name: _Pool() for name in ("grids", "configs", "versions")}
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for figure in figures:
+        for panel, place in figure.panels:
+            series = [{"index": i, **_curve_data(curve, pools["grids"])} for i, curve in panel.curves.items()]
+            shown = {"place": place._asdict(), "series": series, "published": _published_data(panel.published)}
+            panels.setdefault(figure.drawn.name, []).append(shown)
+    runs = [_run_data(run, method, pools, folder) for method in found for run in method.runs]
+    contents = {name: pool.values for name, pool in pools.items()}
+    return {"methods": [printable(method.label) for method in found], "panels": panels, "runs": runs, **contents}
+
+
+class _Pool:
+    """Values by number, each stored once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, value: Any) -> int:
+        key = json.dumps(value, sort_keys=True)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(value)
+        return self._places[key]
+
+
+def _published_data(value: Published | None) -> dict[str, float] | None:
+    return None if value is None else {"mean": value.mean, "low": value.low, "high": value.high}
+
+
+def _curve_data(curve: Curve, grids: _Pool) -> dict[str, Any]:
+    values = {"y": curve.mean, "low": curve.low, "high": curve.high}
+    return {"x": grids.place(_rounded(curve.env_step)), **{name: _rounded(each) for name, each in values.items()}}
+
+
+def _rounded(values: Floats) -> list[float | None]:
+    """As many digits as a chart can show; NaN and infinity become gaps."""
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _run_data(run: RunRecord, method: Method, pools: Mapping[str, _Pool], folder: Path) -> dict[str, Any]:
+    metrics = {}
+    for name, each in run.metrics.items():
+        kept = np.unique(np.linspace(0, len(each.value) - 1, POINTS).round().astype(int))
+        steps = pools["grids"].place(_rounded(each.env_step[kept]))
+        metrics[printable(name)] = {"x": steps, "y": _rounded(each.value[kept])}
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
+    return {
+        "title": printable(f"{run.task}, {method.label}, seed {run.seed}"),
+        "seed": run.seed,
+        "step_unit": run.step_unit,
+        "metric": metric(run.task),
+        "published": _published_data(published_score(run.task)),
+        "curve": _curve_data(run_curve(run, metric(run.task)), pools["grids"]),
+        "metrics": metrics,
+        "facts": [[name, printable(value)] for name, value in _facts(run).items()],
+        "failure": run.failure and printable(run.failure),
+        "caveats": [printable(caveat) for caveat in caveats(run, method)],
+        "warnings": [
+            [each.env_step, *map(printable, (each.name, each.text, each.remedy))] for each in run.warnings
+        ],
+        "videos": [[printable(video.name), _video(video, folder)] for video in run.videos],
+        "command": printable(command(run)),
+        "versions": pools["versions"].place(printable(versions)),
+        "config": pools["configs"].place({**to_json(run.config), "seed": None}),
+    }
+
+
+def _facts(run: RunRecord) -> dict[str, str]:
+    facts = {name: cell.text for name, cell in zip(RESULTS, results(run), strict=True)}
+    compute, training = run.compute, run.training_compute
+    if compute is not None:
+        total = "" if math.isnan(training) else f", {training:.3g} FLOP in all"
+        facts["compute"] = f"{compute.update / 1e9:.3g} GFLOP per update{total}"
+    return {name: text for name, text in facts.items() if text != "–"} | {"folder": str(run.folder)}
+
+
+def _video(file: Path, folder: Path) -> str:
+    """A small video becomes part of the page, a large one stays where it is."""
+    if file.stat().st_size <= EMBEDDED:
+        return f"data:video/mp4;base64,{b64encode(file.read_bytes()).decode()}"
+    return Path(os.path.relpath(file, folder)).as_posix()

@@ -1,27 +1,46 @@
-"""The paper's tables by suite, with our methods beside the published ones, and our methods among themselves.
+"""The paper's tables with our methods beside the published ones, our methods among themselves, all runs.
 
-A table is made only where there are runs for it. `task_tables` has those with one row per task.
+A table is made only where there are runs for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
-from simbav2.envs.tasks import SUITES, normalized_score
-from simbav2.experiments.report import statistics, task_tables
+from simbav2.envs.tasks import SUITES, TASKS, normalized_score
+from simbav2.experiments.report import statistics
+from simbav2.experiments.report.methods import scaling_families
 from simbav2.experiments.report.published import (
     ABLATIONS,
+    UTD,
+    Protocol,
     Published,
     aggregates,
+    method_names,
+    normalized_mean,
     offline_scores,
     published_mean,
+    published_score,
     seeds,
+    successors,
+    task_scores,
 )
-from simbav2.experiments.report.scores import COLUMNS, Method, suite_of, suite_tasks, suite_title
+from simbav2.experiments.report.runs import RunRecord
+from simbav2.experiments.report.scores import (
+    COLUMNS,
+    Method,
+    Trial,
+    in_order,
+    metric,
+    run_curve,
+    suite_of,
+    suite_tasks,
+    suite_title,
+)
 from simbav2.experiments.report.statistics import Sample, not_worse
 from simbav2.experiments.report.tables import (
     BEST,
@@ -30,6 +49,7 @@ from simbav2.experiments.report.tables import (
     Row,
     Table,
     change_mark,
+    interval,
     interval_cell,
     number,
     plus_minus,
@@ -45,10 +65,10 @@ def all_tables(methods: Sequence[Method]) -> tuple[Table, ...]:
         online_table(methods),
         ablation_table(methods),
         offline_table(methods),
-        task_tables.utd_table(methods),
-        *(task_tables.suite_table(suite, methods) for suite in SUITES),
-        task_tables.other_table(methods),
-        task_tables.successors_table(methods),
+        utd_table(methods),
+        *(suite_table(suite, methods) for suite in SUITES),
+        other_table(methods),
+        successors_table(methods),
     )
     return tuple(table for table in made if table is not None)
 
@@ -64,7 +84,7 @@ def summary_table(methods: Sequence[Method]) -> Table | None:
             ids = method.covered(suite_tasks(suite))
             if not ids or (suite == "all" and len(set(map(suite_of, ids))) < 2):
                 continue
-            values = method.scores(ids, holes=True).values
+            values = method.scores(ids)
             counts = np.isfinite(values).sum(0)
             low, high = int(counts.min()), int(counts.max())
             runs = str(low) if low == high else f"{low} to {high}"
@@ -95,7 +115,7 @@ def improvement_table(methods: Sequence[Method]) -> Table | None:
     for one, other in combinations(methods, 2):
         ids = one.covered(other.covered(suite_tasks("all")))
         if ids:
-            ours, theirs = (method.scores(ids, holes=True).values for method in (one, other))
+            ours, theirs = (method.scores(ids) for method in (one, other))
             value = float(statistics.probability_of_improvement(ours, theirs))
             cell = interval_cell(value, *statistics.bootstrap_improvement(ours, theirs))
             rows.append(Row(one.label, (Cell(other.label), Cell(str(len(ids)), len(ids)), cell)))
@@ -189,12 +209,12 @@ def suite_cell(method: Method, suite: str) -> Entry:
     ids = method.covered(wanted)
     if not ids:
         return Cell(), None
-    values = method.scores(ids, holes=True).values
+    values = method.scores(ids)
     value, (low, high) = float(statistics.mean(values)), statistics.normal_interval(values)
     cell = Cell(plus_minus(value, (high - low) / 2), value, low, high)
     if len(ids) == len(wanted):
         return cell, Sample.of(values)
-    note = f"Mean {task_tables.PARTIAL}."
+    note = f"Mean {PARTIAL}."
     return cell._replace(text=f"{cell.text} ({len(ids)} of {len(wanted)})", note=note), None
 
 
@@ -247,7 +267,7 @@ def _ablation_cell(method: Method, default: Method | None, suite: str) -> Cell:
     ids = method.covered(suite_tasks(suite))
     if default is None or not ids or default.covered(ids) != ids:
         return cell
-    own, base = (float(statistics.mean(each.scores(ids, holes=True).values)) for each in (method, default))
+    own, base = (float(statistics.mean(each.scores(ids))) for each in (method, default))
     return cell._replace(mark=change_mark(own, base))
 
 
@@ -311,3 +331,282 @@ def _offline_finals(method: Method, dataset: str) -> list[float]:
         if score is not None and not (trial.run and "then_online" in trial.run.given):
             found.append(score)
     return found
+
+
+# One row per task --------------------------------------------------------------------------------------------
+
+
+PARTIAL = "of the tasks that were run; not comparable with a whole suite, and not highlighted"
+AGGREGATES = {"IQM": statistics.iqm, "Median": statistics.median, "Mean": statistics.mean}
+
+
+def suite_table(suite: str, methods: Sequence[Method]) -> Table | None:
+    """The full table of a suite: every task, every published method, ours last."""
+    ids = suite_tasks(suite)
+    columns = {name: task_scores("full", name) for name in method_names("full")}
+    columns = {name: values for name, values in columns.items() if any(task in values for task in ids)}
+    return _task_table(
+        name=f"full-{suite}",
+        title=f"{suite_title(suite)}, task by task",
+        caption=f"Final {'success rate in percent' if SUITES[suite].metric == 'success' else 'return'} after"
+        " training, with its 95 % interval (published: the paper's; ours: the bootstrap over runs). Aggregates"
+        f" are of normalised scores ({SUITES[suite].unit}); the published ones as printed.",
+        ids=ids,
+        published=columns,
+        printed={name: _printed(name, suite) for name in columns},
+        ours={method.label: method for method in methods if method.covered(ids)},
+    )
+
+
+def utd_table(methods: Sequence[Method]) -> Table | None:
+    """SimbaV2 by updates per decision, where we have a method at two rates or more."""
+    ours = {
+        f"{label}, {utd:g} per decision": method
+        for label, family in scaling_families(methods, "updates_per_decision").items()
+        for utd, method in family.items()
+        if method.covered(suite_tasks("all"))
+    }
+    return _task_table(
+        name="utd",
+        title="Scaling of updates",
+        caption="Final return or success by updates per decision, with its 95 % interval; first the paper's.",
+        ids=in_order(task for method in ours.values() for task in method.covered(suite_tasks("all"))),
+        published={f"published, {utd} per decision": task_scores("utd", variant=utd) for utd in UTD},
+        printed={},
+        ours=ours,
+    )
+
+
+def other_table(methods: Sequence[Method]) -> Table | None:
+    """Tasks outside the benchmark: nothing published, no normalised score."""
+    covered = in_order(task for method in methods for task in method.covered(method.trials))
+    ids = [task for task in covered if task not in TASKS and not task.startswith("d4rl/")]
+    return _task_table(
+        name="other",
+        title="Other environments",
+        caption="Final return with its 95 % interval by the bootstrap over runs.",
+        ids=ids,
+        published={},
+        printed={},
+        ours={method.label: method for method in methods if method.covered(ids)},
+    )
+
+
+def successors_table(methods: Sequence[Method]) -> Table | None:
+    """Methods published since, beside ours on the same task at the same budget, each with its protocol.
+
+    There is one row for each of them and no mean over tasks: protocols differ from suite to suite.
+    """
+    rows: list[Row] = []
+    for task in in_order(task for method in methods for task in method.covered(method.trials)):
+        for budget in sorted({_budget(trial) for method in methods for trial in method.finals(task)}):
+            rows += _successor_rows(task, budget, methods)
+    if not rows:
+        return None
+    names = tuple(PROTOCOL.values())
+    return Table(
+        name="successors",
+        title="Methods published since, at the same budget",
+        caption="Final return or success in percent of finished runs, ± one standard deviation over seeds, beside"
+        " FlashSAC, XQC, DR.Q, FoG, MR.Q, TD-MPC2 and PPO on the same task after as many simulator steps, from"
+        " the curves that the FlashSAC and DR.Q repositories release (the last evaluation within the last tenth"
+        " before the budget). The last column says where the protocol of a published result differs from that of"
+        " our runs; nothing is averaged across protocols.",
+        headings=("method", "return or success", "normalised score", "seeds", *names, "protocol differs in"),
+        rows=tuple(rows),
+    )
+
+
+def _budget(trial: Trial) -> int:
+    """Steps at its last evaluation."""
+    return int(trial.curve.env_step[-1])
+
+
+def _successor_rows(task: str, budget: int, methods: Sequence[Method]) -> Iterator[Row]:
+    """Ours, then the published; none where there is no run of ours or nothing published."""
+    finals = {each.label: [trial for trial in each.finals(task) if _budget(trial) == budget] for each in methods}
+    ours = {label: trials for label, trials in finals.items() if trials}
+    published, group = successors(task, budget), f"{task}, {budget:,} simulator steps"
+    if not published or not any(trial.run for trials in ours.values() for trial in trials):
+        return
+    for label, trials in ours.items():
+        values = np.array([trial.final for trial in trials])
+        deviation = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+        cells = _protocol_cells(task, float(values.mean()), deviation, len(values), _protocol(trials[0]))
+        yield Row(label, (*cells, Cell()), group, ours=trials[0].run is not None)
+    protocols = [_protocol(trials[0]) for trials in ours.values()]
+    for each in published:
+        cells = _protocol_cells(task, each.mean, each.deviation, each.seeds, each.protocol)
+        yield Row(each.method, (*cells, Cell(_differences(each.protocol, protocols))), group)
+
+
+PROTOCOL = {name: name.replace("_", " ").replace("env", "simulator") for name in Protocol._fields}
+
+
+def _protocol(trial: Trial) -> Protocol:
+    """Of one of our runs; of a file of curves nothing is known."""
+    if trial.run is None:
+        return Protocol()
+    config, updates = trial.run.config, trial.run.updates_per_env_step
+    episodes = config.schedule.evaluation_episodes
+    return Protocol(config.action_repeat, config.discount, config.replay.batch_size, updates, episodes)
+
+
+def _protocol_cells(task: str, mean: float, deviation: float, seeds: int, protocol: Protocol) -> list[Cell]:
+    success = metric(task) == "success"
+    unit, digits = (100, 1) if success else (1, 0 if abs(mean) >= 100 else 1)
+    score = normalized_score(task, mean)
+    shown = Cell(plus_minus(mean * unit, deviation * unit, digits), mean, mean - deviation, mean + deviation)
+    cells = [shown, Cell() if score is None else Cell(number(score), score), Cell(str(seeds), seeds)]
+    return cells + [Cell(_stated(each), math.nan if each is None else each) for each in protocol]
+
+
+def _stated(value: float | None) -> str:
+    return "not stated" if value is None else f"{value:g}"
+
+
+def _differences(published: Protocol, ours: Sequence[Protocol]) -> str:
+    """Such as `batch size 512 (ours 256); not stated: discount`."""
+    parts, unknown = [], []
+    for field, name in PROTOCOL.items():
+        value = getattr(published, field)
+        known = sorted({getattr(each, field) for each in ours} - {None})
+        if value is None:
+            unknown.append(name)
+        elif known and any(not math.isclose(value, own, rel_tol=1e-6) for own in known):
+            parts.append(f"{name} {value:g} (ours {' and '.join(f'{own:g}' for own in known)})")
+    if unknown:
+        parts.append(f"not stated: {', '.join(unknown)}")
+    return "; ".join(parts) or "nothing"
+
+
+def _printed(method: str, suite: str) -> dict[str, Published]:
+    found = {name: aggregates("full", statistic=name.lower()).get(method, {}).get(suite) for name in AGGREGATES}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _task_table(
+    name: str,
+    title: str,
+    caption: str,
+    ids: Sequence[str],
+    published: Mapping[str, Mapping[str, Published]],
+    printed: Mapping[str, Mapping[str, Published]],
+    ours: Mapping[str, Method],
+) -> Table | None:
+    """One column for each of `published` and `ours`; None where there is none of ours."""
+    if not ours:
+        return None
+    rows = []
+    for task in ids:
+        cells = [_task_cell(task, values.get(task)) for values in published.values()]
+        rows.append(Row(task, (*cells, *(_trials_cell(task, method) for method in ours.values()))))
+    for label in AGGREGATES if all(task in TASKS for task in ids) else ():
+        cells = [_printed_cell(label, method, values, ids, printed) for method, values in published.items()]
+        cells += [_aggregate_cell(label, method, ids) for method in ours.values()]
+        rows.append(Row(label, tuple(cells), "Normalised"))
+    first, columns = len(published), (*published, *ours)
+    return Table(name, title, caption, ("task", *columns), tuple(rows), frozenset(range(first, len(columns))))
+
+
+def _aggregate_cell(label: str, method: Method, ids: Sequence[str]) -> Cell:
+    own, statistic = method.covered(ids), AGGREGATES[label]
+    values = method.scores(own)
+    cell = interval_cell(float(statistic(values)), *statistics.bootstrap_interval(values, statistic))
+    if len(own) == len(ids):
+        return cell
+    return cell._replace(text=f"{cell.text} ({len(own)} of {len(ids)})", note=f"{label} {PARTIAL}.")
+
+
+def _printed_cell(
+    label: str,
+    method: str,
+    values: Mapping[str, Published],
+    ids: Sequence[str],
+    printed: Mapping[str, Mapping[str, Published]],
+) -> Cell:
+    """As printed; where the rows are not a suite of the paper's, the mean of the rows, the rest unknown."""
+    value = printed.get(method, {}).get(label)
+    if value is not None:
+        return interval_cell(value.mean, value.low, value.high, note=value.note)
+    mean = normalized_mean(values, ids) if label == "Mean" and not printed else math.nan
+    return Cell(number(mean), mean)
+
+
+def _task_cell(task: str, value: Published | None) -> Cell:
+    return Cell() if value is None else scored_cell(task, value.mean, value.low, value.high, value.note)
+
+
+def _trials_cell(task: str, method: Method) -> Cell:
+    finals = method.finals(task)
+    if not finals:
+        return Cell()
+    values = np.array([[trial.final] for trial in finals], float)
+    return scored_cell(task, float(values.mean()), *statistics.bootstrap_interval(values, statistics.mean))
+
+
+def scored_cell(task: str, value: float, low: float, high: float, note: str = "") -> Cell:
+    """A return, or a success rate in percent."""
+    success = metric(task) == "success"
+    digits = 1 if success or abs(value) < 100 else 0
+    unit = 100 if success else 1
+    return Cell(interval(value * unit, low * unit, high * unit, digits), value, low, high, note=note)
+
+
+# The list of runs --------------------------------------------------------------------------------------------
+
+
+RESULTS = (
+    *("status", "warnings", "steps", "final return", "success", "normalised score", "published"),
+    *("updates/s", "time"),
+)
+
+
+def runs_table(found: Sequence[Method]) -> Table:
+    return Table(
+        name="runs",
+        title="Runs",
+        caption="Every run with its result at the last evaluation. On recorded data, an update counts as a step.",
+        headings=("task", "method", "seed", *RESULTS),
+        rows=tuple(
+            Row(run.task, (Cell(method.label), Cell(str(run.seed), run.seed), *results(run)), ours=True)
+            for method in found
+            for run in method.runs
+        ),
+    )
+
+
+def results(run: RunRecord) -> tuple[Cell, ...]:
+    """One cell for each of `RESULTS`."""
+    curves = {name: run_curve(run, name).mean for name in ("return", "success")}
+    final = {name: float(values[-1]) if len(values) else math.nan for name, values in curves.items()}
+    normalized = normalized_score(run.task, final[metric(run.task)])
+    score = math.nan if normalized is None else normalized
+    published, seconds, speed = published_score(run.task), run.fact("seconds"), run.fact("updates_per_second")
+    return (
+        Cell(run.status),
+        Cell(str(len(run.warnings)) if run.warnings else "–", len(run.warnings)),
+        Cell(f"{run.env_steps:,}", run.env_steps),
+        Cell(number(final["return"], 1), final["return"]),
+        Cell("–" if math.isnan(final["success"]) else f"{final['success']:.0%}", final["success"]),
+        Cell(number(score), score),
+        Cell(_published_text(published, run.task), published.mean if published else math.nan),
+        Cell(number(speed, 1), speed),
+        Cell(duration(seconds), seconds),
+    )
+
+
+def _published_text(published: Published | None, task: str) -> str:
+    if published is None:
+        return "–"
+    if metric(task) == "success":
+        return interval(100 * published.mean, 100 * published.low, 100 * published.high, digits=1) + " %"
+    return interval(published.mean, published.low, published.high, digits=0)
+
+
+def duration(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "–"
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {left:02} s"

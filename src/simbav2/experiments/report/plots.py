@@ -77,7 +77,6 @@ class Drawn(NamedTuple):
     title: str
     caption: str
     svg: str
-    panels: tuple[dict[str, Any], ...] = ()  # where its curves are and their values, for the page's script
 
 
 @contextmanager

@@ -159,21 +159,6 @@ def method_names(table: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row["method"] for row in _rows("tasks.csv") if row["table"] == table))
 
 
-@cache
-def notes() -> tuple[tuple[str, str, str], ...]:
-    """Every doubt, as (where, value, note)."""
-    found = []
-    for file in ("tasks.csv", "aggregates.csv", "offline.csv"):
-        for row in _rows(file):
-            if row["note"]:
-                *where, value = (row[name] for name in row if name in (*_WHERE, "mean") and row[name])
-                found.append((", ".join(where), value, row["note"]))
-    return tuple(found)
-
-
-_WHERE = ("table", "method", "variant", "task", "suite", "statistic", "dataset")
-
-
 def _published(row: dict[str, str]) -> Published:
     low, mean, high = (float(row[name]) for name in ("low", "mean", "high"))
     return Published(mean, low, high, row["approximate"] == "1", row["note"])

@@ -11,23 +11,24 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from simbav2.errors import InputError
 from simbav2.experiments.report import tables
-from simbav2.experiments.report.curve_files import read_curves, write_curves
 from simbav2.experiments.report.curves import draw_learning_curves
 from simbav2.experiments.report.figures import draw_all
-from simbav2.experiments.report.methods import common_settings, methods
-from simbav2.experiments.report.page import Content, html
-from simbav2.experiments.report.paper_tables import all_tables
-from simbav2.experiments.report.run_page import caveats, page_data, runs_table
+from simbav2.experiments.report.methods import COLUMNS, caveats, common_settings, methods, read_curves
+from simbav2.experiments.report.page import Content, html, page_data
+from simbav2.experiments.report.paper_tables import all_tables, runs_table
 from simbav2.experiments.report.runs import RunRecord, find_runs, read_runs
-from simbav2.experiments.report.scores import Method, metric, run_curve
+from simbav2.experiments.report.scores import Method, Trial, metric, run_curve
 from simbav2.experiments.report.tables import Table, plain
 
+RESULTS = ("task", "method", "preset", "seed", "env_step", "return", "success", "episodes", "run")
 NOTES = (
     "Final return and success are means over the episodes of the last evaluation, where the policy acts"
     " deterministically.",
@@ -83,8 +84,7 @@ def write_report(
         refresh_seconds=refresh_seconds,
     )
     (folder / "report.md").write_text(_markdown(content, made, found), encoding="utf-8")
-    _write_results(found, folder / "results.csv")
-    write_curves(found, folder / "curves.csv")
+    _write_evaluations(found, folder)
     # Last, and all at once: where the page is, the whole report is.
     temporary = folder / ".index.html.tmp"
     temporary.write_text(html(content), encoding="utf-8")
@@ -185,21 +185,36 @@ def _markdown(content: Content, made: Sequence[Table], found: Sequence[Method]) 
     return "\n".join(lines) + "\n"
 
 
-def _write_results(found: Sequence[Method], file: Path) -> None:
+def _write_evaluations(found: Sequence[Method], folder: Path) -> None:
+    """`results.csv`, and `curves.csv` with the same means in the long format of the field."""
+    results_file, curves_file = folder / "results.csv", folder / "curves.csv"
+    with _new_table(results_file, RESULTS) as results, _new_table(curves_file, COLUMNS) as curves:
+        for method, trial in ((each, trial) for each in found for own in each.trials.values() for trial in own):
+            for step, means, episodes in _evaluations(trial):
+                names = (trial.task, method.label, method.preset, trial.seed, step)
+                values = ("" if math.isnan(means[name]) else means[name] for name in ("return", "success"))
+                results.writerow((*names, *values, episodes, trial.run.folder if trial.run else ""))
+                for name, value in means.items():
+                    if not math.isnan(value):
+                        curves.writerow((method.label, trial.task, trial.seed, f"avg_{name}", step, value))
+
+
+def _evaluations(trial: Trial) -> Iterator[tuple[int, dict[str, float], int | str]]:
+    """Step, mean return and success, and the number of episodes where it is known."""
+    if trial.run is None:
+        unknown = {"return": math.nan, "success": math.nan}
+        for step, value in zip(trial.curve.env_step, trial.curve.mean, strict=True):
+            yield int(step), unknown | {metric(trial.task): value}, ""
+    else:
+        steps, counts = np.unique(trial.run.evaluations.env_step, return_counts=True)
+        means = (run_curve(trial.run, name).mean for name in ("return", "success"))
+        for step, returned, success, count in zip(steps, *means, counts, strict=True):
+            yield int(step), {"return": returned, "success": success}, int(count)
+
+
+@contextmanager
+def _new_table(file: Path, columns: Sequence[str]) -> Iterator[Any]:
     with file.open("w", encoding="utf-8", errors="replace", newline="") as stream:
         table = csv.writer(stream, lineterminator="\n")
-        table.writerow(("task", "method", "preset", "seed", "env_step", "return", "success", "episodes", "run"))
-        for method in found:
-            for run in method.runs:
-                steps, episodes = np.unique(run.evaluations.env_step, return_counts=True)
-                curves = (run_curve(run, name).mean for name in ("return", "success"))
-                for step, returned, success, count in zip(steps, *curves, episodes, strict=True):
-                    solved = "" if math.isnan(success) else success
-                    names = (run.task, method.label, run.preset, run.seed)
-                    table.writerow((*names, int(step), returned, solved, count, run.folder))
-            for trial in (trial for trials in method.trials.values() for trial in trials if trial.run is None):
-                for step, value in zip(trial.curve.env_step, trial.curve.mean, strict=True):
-                    scored = ("", value) if metric(trial.task) == "success" else (value, "")
-                    table.writerow(
-                        (trial.task, method.label, method.preset, trial.seed, int(step), *scored, "", "")
-                    )
+        table.writerow(columns)
+        yield table

@@ -7,7 +7,9 @@ config or its results a run cannot be read; damage to anything else is noted in 
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from simbav2.checkpoint.files import read_json, read_lines, read_table
 from simbav2.config import Config, from_json, leaves
 from simbav2.errors import InputError
+from simbav2.experiments.compute import Compute, count_compute
 
 Floats = NDArray[np.float64]
 TABLES = ("evaluations.csv", "progress.csv")
@@ -119,6 +122,22 @@ class RunRecord:
         settings = leaves(self.config) | {f"versions.{name}": value for name, value in self.versions.items()}
         del settings["seed"]
         return settings
+
+    @cached_property
+    def compute(self) -> Compute | None:
+        """Counted from the config; None where the sizes of its environment are not known."""
+        return None if self.sizes is None else count_compute(self.config, *self.sizes)
+
+    @property
+    def training_compute(self) -> float:
+        """Floating-point operations of all updates made; NaN where they are not known."""
+        return np.nan if self.compute is None else self.compute.update * self.fact("updates")
+
+    @property
+    def updates_per_env_step(self) -> float | None:
+        """Of the simulator."""
+        updates, repeat = self.config.updates_per_decision, self.config.action_repeat
+        return updates / repeat if updates and repeat else None
 
     def fact(self, name: str) -> float:
         """A number of the summary; before there is one, the last of the progress; NaN where neither has it."""
@@ -276,3 +295,20 @@ def _read_lines(file: Path, damage: list[str]) -> Iterator[Any]:
             yield from read_lines(file)
     except InputError as error:
         damage.append(str(error))
+
+
+def command(run: RunRecord) -> str:
+    """The command that makes this run again."""
+    flags = {"preset": run.preset, "seed": run.seed, **run.given}
+    if run.dataset:
+        file = run.config.data.file
+        flags = {**({"data": file} if file else {}), "task": run.config.task, **flags}
+    if run.stop_after is not None:
+        flags["stop_after"] = run.stop_after
+    spelled = (f"--{name.replace('_', '-')} {shlex.quote(_spell(value))}" for name, value in flags.items())
+    verb = "offline" if run.dataset else "train"
+    return " ".join((f"simbav2 {verb} {shlex.quote(run.task)}", *spelled))
+
+
+def _spell(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value).replace("null", "none")

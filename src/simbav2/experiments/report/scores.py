@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from simbav2.envs.tasks import SUITES, TASKS, normalized_score, tasks
-from simbav2.errors import InputError
 from simbav2.experiments.report.runs import Floats, RunRecord
 from simbav2.experiments.report.statistics import bootstrap_band
 
@@ -162,6 +161,23 @@ class Method:
     def runs(self) -> tuple[RunRecord, ...]:
         return tuple(trial.run for trials in self.trials.values() for trial in trials if trial.run is not None)
 
+    def on(self, ids: Iterable[str]) -> Method:
+        """The part of it that is about these tasks."""
+        return replace(self, trials={task: self.trials[task] for task in ids if task in self.trials})
+
+    @property
+    def cost(self) -> str:
+        """Of an update, counted from the configs, and the updates per second measured; empty where unknown."""
+        counted = [run.compute for run in self.runs if run.compute]
+        per_step = [run.updates_per_env_step or math.nan for run in self.runs]
+        found = {
+            "{} GFLOP per update": [each.update / 1e9 for each in counted],
+            "{}M weights": [(each.actor_weights + each.critic_weights) / 1e6 for each in counted],
+            "updates per simulator step: {}": [] if any(run.dataset for run in self.runs) else per_step,
+            "measured per second: {}": [run.fact("updates_per_second") for run in self.runs],
+        }
+        return ", ".join(text.format(_range(values)) for text, values in found.items() if _range(values))
+
     def finals(self, task: str) -> list[Trial]:
         """The finished trials with a finite score."""
         return [each for each in self.trials.get(task, ()) if each.complete and math.isfinite(each.final)]
@@ -170,40 +186,25 @@ class Method:
         """The tasks among `ids` on which it has a finished trial with a score."""
         return tuple(task for task in ids if self.finals(task))
 
-    def scores(self, ids: Sequence[str] | None = None, holes: bool = False) -> Scores:
-        """Normalised final scores of the finished trials on `ids`; None for all tasks of the benchmark it has."""
-        if ids is None:
-            ids = [task for task in self.trials if task in TASKS]
-        cells: dict[str, dict[str, float]] = {task: {} for task in ids}
-        for task, row in cells.items():
+    def scores(self, ids: Sequence[str]) -> Floats:
+        """Normalised final scores of the finished trials [runs, tasks]; NaN where a run lacks a task."""
+        rows: dict[str, list[float]] = {}
+        for column, task in enumerate(ids):
+            taken: set[str] = set()
             for trial in self.finals(task):
                 score = normalized_score(task, trial.final)
                 if score is not None:
-                    row[unused(f"seed {trial.seed}", row)] = score
-        return Scores.of(cells, holes, self.label)
+                    run = unused(f"seed {trial.seed}", taken)
+                    taken.add(run)
+                    rows.setdefault(run, [math.nan] * len(ids))[column] = score
+        return np.array(list(rows.values()), float).reshape(-1, len(ids))
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Normalised final scores [runs, tasks] and the names of both; NaN only where holes were allowed."""
-
-    values: Floats
-    runs: tuple[str, ...]
-    tasks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, cells: Mapping[str, Mapping[str, float]], holes: bool = False, name: str = "scores") -> Scores:
-        """From {task: {run: score}}. A run that lacks a task is refused by name unless `holes` are allowed."""
-        runs = tuple(dict.fromkeys(run for row in cells.values() for run in row))
-        for task, row in cells.items() if not holes else ():
-            missing = [run for run in runs if run not in row] or ([] if row else ["any run"])
-            if missing:
-                raise InputError(f"{name}: {missing[0]} has no score on {task}; add the run, or allow holes")
-        values = np.full((len(runs), len(cells)), np.nan)
-        for column, row in enumerate(cells.values()):
-            for run, score in row.items():
-                values[runs.index(run), column] = score
-        return cls(values, runs, tuple(cells))
+def _range(values: Iterable[float]) -> str:
+    """`14` or `14 to 28`, with three digits, of the values that are known."""
+    known = sorted(value for value in values if math.isfinite(value))
+    ends = dict.fromkeys(f"{value:.3g}" for value in (known[:1] + known[-1:]))
+    return " to ".join(ends)
 
 
 def unused(name: str, taken: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from simbav2.envs.tasks import SUITES, custom_task
 from simbav2.errors import CheckpointError
 from simbav2.experiments.compute import count_compute
 from simbav2.experiments.sweep.plan import PlannedRun
-from simbav2.experiments.sweep.status import finished
+from simbav2.experiments.sweep.status import status
 
 # Seconds.
 UPDATE, UPDATE_GFLOP = 0.0015, 0.0136  # an update, and each GFLOP of it
@@ -91,7 +91,7 @@ def pace(runs: Iterable[PlannedRun], out: Path) -> float | None:
     ratios = []
     for run in runs:
         with suppress(CheckpointError, KeyError, TypeError):
-            if finished(run, out / run.name):
+            if status(run, out).state == "finished":
                 ratios.append(read_json(out / run.name / "summary.json")["seconds"] / estimate(run).seconds)
     return median(ratios) if ratios else None
 

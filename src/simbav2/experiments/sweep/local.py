@@ -13,9 +13,8 @@ from simbav2.checkpoint import lock
 from simbav2.experiments.sweep.estimate import estimate
 from simbav2.experiments.sweep.plan import PlannedRun
 from simbav2.experiments.sweep.retry import POLL_SECONDS, Outcome, run_with_retries
-from simbav2.experiments.sweep.status import STOPPED
 from simbav2.experiments.sweep.worker import Share, cores, shares, start
-from simbav2.runtime import stop_signals
+from simbav2.runtime import STOPPED, stop_signals
 
 
 class Machine(NamedTuple):

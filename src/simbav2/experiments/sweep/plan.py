@@ -62,13 +62,17 @@ class PlannedRun:
 
     def argv(self, out: Path) -> list[str]:
         """Arguments of `simbav2` that start this run in a folder of `out`, or resume it."""
-        config = self.config
         command = "offline" if self.learns_from_data else "train"
-        argv = [command, config.task, "--preset", config.preset, "--seed", str(config.seed)]
-        argv += ["--ablation", config.ablation] if config.ablation else []
-        argv += ["--stop-after", str(self.stop_after)] if self.stop_after else []
-        argv += [f"--{name.replace('_', '-')}={value}" for name, value in self.settings]
+        argv = run_argv(command, self.config, self.stop_after, dict(self.settings))
         return [*argv, "--out", str(out / self.name), "--auto-resume"]
+
+
+def run_argv(command: str, config: Config, stop_after: int | None, settings: Mapping[str, Any]) -> list[str]:
+    """Arguments of `simbav2` for a run of the config's task, preset, ablation and seed with `settings`."""
+    argv = [command, config.task, "--preset", config.preset, "--seed", str(config.seed)]
+    argv += ["--ablation", config.ablation] if config.ablation else []
+    argv += ["--stop-after", str(stop_after)] if stop_after else []
+    return argv + [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
 
 
 class Plan(NamedTuple):

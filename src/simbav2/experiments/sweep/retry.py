@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from simbav2.checkpoint import lock
 from simbav2.experiments.sweep.plan import PlannedRun
-from simbav2.experiments.sweep.status import ATTEMPT, EXIT_STATUS, finished, log_path, read_log
+from simbav2.experiments.sweep.status import ATTEMPT, EXIT_STATUS, log_path, read_log, status
 from simbav2.experiments.sweep.worker import Share, start
 
 BAD_INPUT = 2  # the exit status that no further attempt would change
@@ -49,17 +49,17 @@ def run_with_retries(
                 if not wait_for_lock:
                     return Outcome("locked")
                 time.sleep(POLL_SECONDS)
-            if finished(run, folder):
+            if status(run, out).state == "finished":
                 return Outcome("finished")
-            status = _attempt(run, out, share, stop)
-            if finished(run, folder):
+            ended = _attempt(run, out, share, stop)
+            if status(run, out).state == "finished":
                 return Outcome("finished")
             if stop():
                 return Outcome("stopped")
             if lock.holder(folder) is not None:
                 continue
             failures += 1
-            if failures > retries or status == BAD_INPUT:
+            if failures > retries or ended == BAD_INPUT:
                 return Outcome("failed", read_log(out, run.name).error(folder))
     except OSError as error:  # the log cannot be written or the process cannot be started
         return Outcome("failed", f"{error.filename or out}: {error.strerror or error}")
@@ -78,6 +78,5 @@ def _attempt(run: PlannedRun, out: Path, share: Share, stop: Callable[[], bool])
                 time.sleep(POLL_SECONDS)
         finally:  # on SIGTERM the run saves a checkpoint
             process.terminate()
-            status = process.wait()
-            log.write(f"{EXIT_STATUS} {status}\n")
-    return status
+            log.write(f"{EXIT_STATUS} {process.wait()}\n")
+    return process.returncode

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from simbav2.experiments.sweep.estimate import estimate
 from simbav2.experiments.sweep.plan import PlannedRun
+from simbav2.experiments.sweep.status import LOGS
 
 _SCRIPT = """\
 #!/bin/bash
@@ -18,7 +20,7 @@ _SCRIPT = """\
 #SBATCH --time=24:00:00
 #SBATCH --requeue
 #SBATCH --signal=B:TERM@180
-#SBATCH --output={out}/logs/slurm-%A_%a.log
+#SBATCH --output={logs}/slurm-%A_%a.log
 # At least two minutes before its time limit a job gets SIGTERM, saves its run, and is queued again.
 cd {here} || exit 1
 if [ "${{SLURM_CPUS_PER_TASK:-1}}" = 1 ]; then
@@ -43,16 +45,18 @@ exit $status
 """
 
 
-def script(name: str, runs: Sequence[PlannedRun], out: Path, file: Path, memory: int) -> str:
-    """The text of `file`; `memory` is what the largest run needs, in bytes."""
+def write_script(file: Path, name: str, runs: Sequence[PlannedRun], out: Path) -> None:
+    """Write the job array to `file`, with the memory of the largest run, and make the folder of its logs."""
     commands = (shlex.join(["simbav2", *run.argv(out)]) for run in runs)
-    return _SCRIPT.format(
+    (out / LOGS).mkdir(parents=True, exist_ok=True)
+    text = _SCRIPT.format(
         name=name,
         count=len(runs),
         file=shlex.quote(str(file)),
         last=len(runs) - 1,
-        megabytes=-(-memory // (1 << 20)),
-        out=out,
+        megabytes=-(-max(estimate(run).memory for run in runs) // (1 << 20)),
+        logs=out / LOGS,
         here=shlex.quote(str(Path.cwd())),
         lines="\n".join(f"{number}) set -- {command} ;;" for number, command in enumerate(commands)),
     )
+    file.write_text(text)

@@ -27,11 +27,11 @@ from simbav2.config import other_schedule
 from simbav2.errors import CheckpointError, printable
 from simbav2.experiments.report.runs import FAILURE
 from simbav2.experiments.sweep.plan import Plan, PlannedRun
+from simbav2.runtime import STOPPED
 from simbav2.training.console import number
 
 LOGS = "logs"
 ATTEMPT, EXIT_STATUS = "--- attempt", "--- exit status"
-STOPPED = 130  # the shell's exit status for Ctrl-C
 _TAIL = 4096  # bytes that surely hold the last lines
 _HEADER = 6  # lines of the terminal that are not for runs
 
@@ -118,14 +118,6 @@ def status(run: PlannedRun, out: Path) -> Status:
     if (folder / FAILURE).exists() or log.status not in (None, 0, STOPPED, -signal.SIGTERM):
         return Status("failed", until, step, result, log.error(folder))
     return Status("stopped" if (folder / "config.json").exists() else "waiting", until, step, result)
-
-
-def finished(run: PlannedRun, folder: Path) -> bool:
-    try:
-        until = _until(run, folder)
-        return until is not None and is_finished(folder, until)
-    except CheckpointError:
-        return False  # resuming the run reports what is wrong
 
 
 def _until(run: PlannedRun, folder: Path) -> int | None:
