@@ -64,8 +64,8 @@ def test_the_number_of_environments_is_the_vectors_own():
             closed.append(True)
             super().close_extras(**named)
 
-    with pytest.raises(InputError, match="make it with autoreset_mode"):
-        Agent(lambda: Vector([chain]), **TINY)
+    with pytest.raises(InputError, match="action_repeat is 2, but Vector"):
+        Agent(lambda: Vector([chain], autoreset_mode=SAME_STEP), **TINY, action_repeat=2)
     assert closed  # what was made for nothing keeps no processes
 
 

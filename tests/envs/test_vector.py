@@ -40,6 +40,19 @@ class Named(Line):
         return {"where": super().observe()}
 
 
+class ResetsLate(gym.vector.VectorWrapper):
+    """A vector environment of somebody else, of which nothing is known but its autoreset mode."""
+
+    autoreset_mode = AutoresetMode.NEXT_STEP
+
+    def __init__(self, members):
+        super().__init__(SyncVectorEnv(members))
+
+    @property
+    def unwrapped(self):
+        return self
+
+
 def sync(*members, mode=AutoresetMode.SAME_STEP):
     return SyncVectorEnv(members, autoreset_mode=mode)
 
@@ -153,7 +166,7 @@ def test_facts_come_with_the_environments():
     [
         (Line(), {"num_envs": 2}, "num_envs is 2, but one environment came; give a callable"),
         (Line, {"num_envs": 0}, "num_envs is 0; expected at least 1"),
-        (sync(Line, mode=AutoresetMode.NEXT_STEP), {}, "mode .*NEXT_STEP; make it with .*SAME_STEP"),
+        (ResetsLate([Line]), {}, "mode .*NEXT_STEP; make it with .*SAME_STEP"),
         (sync(Line), {"num_envs": 3}, "num_envs is 3, but SyncVectorEnv"),
         (sync(Line), {"action_repeat": 2}, "action_repeat is 2, but SyncVectorEnv"),
         (sync(lambda: gym.make("CartPole-v1")), {}, r"actions of .* are Discrete\(2\)"),

@@ -97,7 +97,8 @@ def _snapshot(data: dict[str, Any], num_envs: int, added: int) -> dict[str, Any]
         data[name] = [count(value) for value in data[name]]
     if max(data["lengths"]) > added:
         raise ValueError("an episode is longer than the run")
-    data["dropped_steps"] = count(data.get("dropped_steps", 0))  # not in checkpoints of earlier versions
+    for name in ("dropped_steps", "cut_episodes"):  # not in checkpoints of earlier versions
+        data[name] = count(data.get(name, 0))
     data["totals"] = [float(value) for value in data["totals"]]
     data["successes"] = [None if value is None else float(value) for value in data["successes"]]
     for total, decisions, success in data["ended"]:

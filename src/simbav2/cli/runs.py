@@ -25,15 +25,8 @@ SERVICES = ("tensorboard", "wandb")
 _OWN_OPTIONS = ("task", "preset", "ablation")  # options of their own
 _COLUMN = 42  # where the help sentences start
 COMMON = (
-    *(
-        "seed",
-        "env_steps",
-        "num_envs",
-        "env_workers",
-        "warmup_decisions",
-        "updates_per_decision",
-        "drop_bad_steps",
-    ),
+    *("seed", "env_steps", "num_envs", "env_workers", "evaluation_workers"),
+    *("warmup_decisions", "updates_per_decision", "drop_bad_steps"),
     *("actor.width", "critic.width", "critic.depth", "critic.num_critics"),
     *("learning_rate.initial", "learning_rate.final", "replay.batch_size", "replay.n_step", "data.passes"),
     *("schedule.log_every", "schedule.evaluate_every", "schedule.evaluation_episodes"),

@@ -423,6 +423,16 @@ class Config:
         check_bounds(self)
         if self.env_backend == "ray" and not self.env_workers:
             raise InputError("env_backend is ray, but env_workers is 0; expected at least 1")
+        if self.env_address is not None and self.env_backend != "ray":
+            raise InputError(
+                f"env_address is {self.env_address}, but env_backend is {self.env_backend}; expected ray"
+            )
+        for name in ("env_workers", "evaluation_workers"):
+            if getattr(self, name) > self.num_envs:
+                raise InputError(
+                    f"{name} is {getattr(self, name)}, but num_envs is {self.num_envs}; expected at most one "
+                    "worker for each environment"
+                )
         for name, network in (("actor", self.actor), ("critic", self.critic)):
             if network.joint_batch and not isinstance(network.architecture, BatchNormMLP | BatchNormResidual):
                 raise InputError(
@@ -498,6 +508,11 @@ class Config:
     def essential(self) -> Config:
         """Without the schedule and the workers, which change no result."""
         return replace(self, schedule=Schedule(), **{name: getattr(Config, name) for name in _WORKERS})
+
+    @property
+    def workers(self) -> dict[str, Any]:
+        """Where environments run; another process of the same run may have others."""
+        return {name: getattr(self, name) for name in _WORKERS}
 
     @property
     def env_options(self) -> dict[str, Any]:

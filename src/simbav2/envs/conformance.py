@@ -1,8 +1,8 @@
 """Whether a vector environment hands over terminal observations: `check_vector_env`.
 
 An off-policy critic bootstraps from the observation that an action led to. Where an episode is reset in the step
-that ends it, this observation is easily lost: the first one of the next episode stands in its place. Or a truncation
-is reported as a termination. Both train without an error, towards wrong values.
+that ends it, this observation is easily lost: the first one of the next episode stands in its place. Or a
+truncation is reported as a termination. Both train without an error, towards wrong values.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MEANING = {True: "a termination", False: "a truncation"}
 class Probe(gym.Env):
     """Episodes of 2, 3 and 4 steps that terminate and are truncated in turn. All rewards of episode n are n + 1.
 
-    It observes [n, steps taken, whether the episode terminates]. The value of every observation is known. A truncated
-    episode's is as if it went on for ever, so it is found only by bootstrapping from its last observation; the
-    first one of the next episode has another value.
+    It observes [n, steps taken, whether the episode terminates]. The value of every observation is known. A
+    truncated episode's is as if it went on for ever, so it is found only by bootstrapping from its last observation;
+    the first one of the next episode has another value.
     """
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)

@@ -47,8 +47,7 @@ class Step(NamedTuple):
 
 
 def check_dropped(dropped: int, decisions: int, envs: Envs) -> None:
-    """Stop the run where too many steps failed; those of a lost worker are not the environment's fault."""
-    dropped -= envs.lost
+    """Stop the run where too many steps failed."""
     if dropped > MAX_DROPPED and dropped > MAX_DROPPED_SHARE * decisions:
         raise BadStep(
             f"{envs.task.id}, seed {envs.seed}: {dropped} of {decisions:,} environment steps failed and were "
@@ -69,7 +68,7 @@ class Envs(ABC):
         self.seed = seed
         self.num_envs = num_envs
         self.last_fault = ""  # the latest dropped one
-        self.lost = 0  # steps dropped because a worker was lost
+        self.lost = 0  # environments dropped in the latest step because their worker was lost
         self._faults = 0  # dropped so far
 
     @property

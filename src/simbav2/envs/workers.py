@@ -1,24 +1,25 @@
 """Environments in other processes: on this machine, or as actors of a Ray cluster.
 
 Every worker holds an `EnvList` of its share, with the seeds that these environments have in one process, so the
-results are the same bit for bit. Actions and steps go through pipes. Worker processes are started anew: not
-forked, since JAX has threads, and without multiprocessing, which would run the user's script again.
+results are the same bit for bit. Worker processes are started anew: not forked, since JAX has threads, and without
+multiprocessing, which would run the user's script again.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -30,6 +31,7 @@ from simbav2.errors import BadStep, DropBadSteps, Failure, InputError
 
 Backend = Literal["local", "ray"]
 CLOSING = 5.0  # seconds that a worker has to end
+MEMORY = 16 << 20  # bytes of address space shared with a process; only what messages fill is taken
 
 
 class Share(NamedTuple):
@@ -66,13 +68,18 @@ class Host:
     envs: HostedEnvs
 
     def call(self, method: str, *arguments: Any) -> Reply:
+        faults: list[str] = []
         try:
-            value = self._start(*arguments) if method == "start" else self._play(method, *arguments)
+            if method == "start":
+                value = self._start(*arguments)
+            else:
+                self.envs.faults = faults
+                value = self._play(method, *arguments)
         except (BadStep, InputError) as error:
-            return Reply(error=type(error)(str(error)))
+            return Reply(faults=faults, error=type(error)(str(error)))
         except Exception as error:  # of a constructor; its type may be unknown where the run is
-            return Reply(error=Failure(f"{type(error).__name__}: {error}"))
-        return Reply(value, self.envs.episodes, self.envs.faults)
+            return Reply(faults=faults, error=Failure(f"{type(error).__name__}: {error}"))
+        return Reply(value, self.envs.episodes, faults)
 
     def _start(self, packed: bytes) -> Any:
         share: Share = pickle.loads(packed)
@@ -81,11 +88,9 @@ class Host:
         names = [f"environment {number}, " if share.total > 1 else "" for number in numbers]
         task = describe(members[0], share.source)
         self.envs = HostedEnvs(members, task, share.seed, share.drop_bad_steps, names)
-        self.envs.faults = []
         return task, self.envs.spaces, self.envs.actions
 
     def _play(self, method: str, *arguments: Any) -> Any:
-        self.envs.faults = []
         if method == "reset":
             (self.envs.episodes,) = arguments
             return self.envs.reset()
@@ -121,9 +126,11 @@ class EnvWorkers(Envs):
         self, shares: Sequence[Share], make: Callable[[], Worker], replace: Callable[[], Worker] | None = None
     ) -> None:
         self._shares, self._replace = shares, replace
-        self._workers = [make() for _ in shares]
         self._rows = [slice(share.first, share.first + share.size) for share in shares]
-        self._started = False
+        self._title = f"{shares[0].source}, seed {shares[0].seed}"
+        self._stopped = ""  # why there are no workers any more
+        self._started = False  # whether the current episodes have begun
+        self._workers = [make() for _ in shares]
         try:
             first, *_ = self._exchange("start", [(cloudpickle.dumps(share),) for share in shares])
         except BaseException:
@@ -131,6 +138,7 @@ class EnvWorkers(Envs):
             raise
         task, self.spaces, self.actions = first
         super().__init__(task, shares[0].seed, shares[0].total)
+        self._title = f"{task.id}, seed {self.seed}"
 
     @property
     def episodes(self) -> list[int]:
@@ -151,6 +159,7 @@ class EnvWorkers(Envs):
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
     def step(self, actions: NDArray[Any]) -> Step:
+        self.lost = 0
         parts: list[Step] = self._exchange("step", [(actions[rows],) for rows in self._rows])
         return Step(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -160,9 +169,21 @@ class EnvWorkers(Envs):
 
     def _exchange(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """What every worker answers to its arguments; after an error, the episodes are those before it."""
-        for worker, given in zip(self._workers, arguments, strict=True):
-            worker.send(method, *given)
-        replies = [self._receive(index, method, given) for index, given in enumerate(arguments)]
+        if self._stopped:
+            raise BadStep(self._stopped)
+        try:
+            for worker, given in zip(self._workers, arguments, strict=True):
+                worker.send(method, *given)
+            replies = [self._receive(index, method, given) for index, given in enumerate(arguments)]
+        except BaseException as error:
+            # Answers may be on their way that a later call would take for its own.
+            interrupted = (
+                f"{self._title}: the workers were interrupted in a step; load the agent or resume the run"
+            )
+            self._stopped = str(error) if isinstance(error, BadStep) else interrupted
+            self._started = False
+            self.close()
+            raise
         for fault in (fault for reply in replies for fault in reply.faults):
             self.report(fault)
         for reply in replies:
@@ -180,7 +201,7 @@ class EnvWorkers(Envs):
             except WorkerLost as error:
                 lost = f"{self._named(index)}: {error}"
                 if self._replace is None:
-                    raise self._stopped(lost) from error
+                    raise BadStep(f"{self._title}, {lost}") from error
             try:
                 self._workers[index].close()
                 self._workers[index] = worker = self._replace()
@@ -191,7 +212,7 @@ class EnvWorkers(Envs):
                 worker.send(method, *arguments)
             except WorkerLost:
                 continue
-        raise self._stopped(f"{lost}; {START_ATTEMPTS} others in its place were lost, too")
+        raise BadStep(f"{self._title}, {lost}; {START_ATTEMPTS} others in its place were lost, too")
 
     def _cut(self, index: int, lost: str) -> Reply:
         """The next episodes of a worker in the place of a lost one: a step of which nothing is kept."""
@@ -209,11 +230,6 @@ class EnvWorkers(Envs):
         if rows.stop - rows.start == 1:
             return f"environment {rows.start}"
         return f"environments {rows.start} to {rows.stop - 1}"
-
-    def _stopped(self, lost: str) -> BadStep:
-        share = self._shares[0]
-        name = self.task.id if hasattr(self, "task") else share.source
-        return BadStep(f"{name}, seed {share.seed}, {lost}")
 
 
 def make_workers(
@@ -235,36 +251,82 @@ def make_workers(
     ]
     if backend == "local":
         return EnvWorkers(shares, ProcessWorker)
-    ray = connect_ray(address)
+    from simbav2.envs.ray_workers import RayWorker, connect
+
+    ray = connect(address, actors=workers)
     # In the place of a lost one no whole core may be free.
-    return EnvWorkers(shares, lambda: RayWorker(ray, 1), lambda: RayWorker(ray, 0))
+    return EnvWorkers(shares, lambda: RayWorker(ray, 0 if address is None else 1), lambda: RayWorker(ray, 0))
 
 
 # Processes of this machine. -------------------------------------------------------------------------------
 
 
+class Channel:
+    """Sends messages to another process through a pipe, and their arrays through shared memory."""
+
+    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes], memory: mmap.mmap) -> None:
+        self._incoming, self._outgoing, self._memory = incoming, outgoing, memory
+
+    def send(self, message: Any) -> None:
+        ends = [0]
+
+        def share(array: pickle.PickleBuffer) -> bool:
+            """False where the array is left out of the pickle."""
+            with array.raw() as data:
+                start, end = ends[-1], ends[-1] + data.nbytes
+                if end > MEMORY:
+                    return True
+                self._memory[start:end] = data
+            ends.append(end)
+            return False
+
+        packed = pickle.dumps(message, protocol=5, buffer_callback=share)
+        pickle.dump((packed, ends), self._outgoing, protocol=5)
+        self._outgoing.flush()
+
+    def receive(self) -> Any:
+        """The arrays are copies: an environment may keep an action longer than the memory does."""
+        packed, ends = pickle.load(self._incoming)
+        arrays = [bytearray(self._memory[start:end]) for start, end in pairwise(ends)]
+        return pickle.loads(packed, buffers=arrays)
+
+
 class ProcessWorker(Worker):
     def __init__(self) -> None:
-        code = f"import sys; sys.path[:] = {sys.path!r}; from simbav2.envs import workers; workers.serve()"
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen([sys.executable, "-c", code], **pipes)
+        # A file without a name: whatever ends the processes, nothing stays behind.
+        with (
+            tempfile.TemporaryFile()
+            if sys.platform != "linux"
+            else open(os.memfd_create("simbav2"), "r+b") as file
+        ):
+            file.truncate(MEMORY)
+            call = f"workers.serve({file.fileno()})"
+            code = f"import sys; sys.path[:] = {sys.path!r}; from simbav2.envs import workers; {call}"
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[file.fileno()],
+            )
+            memory = mmap.mmap(file.fileno(), MEMORY)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._channel = Channel(self.process.stdout, self.process.stdin, memory)
         self.close = weakref.finalize(self, _end, self.process)  # type: ignore[method-assign]
 
     def send(self, method: str, *arguments: Any) -> None:
-        assert self.process.stdin is not None
         with suppress(OSError):  # `receive` tells
-            pickle.dump((method, *arguments), self.process.stdin, protocol=5)
-            self.process.stdin.flush()
+            self._channel.send((method, *arguments))
 
     def receive(self) -> Reply:
-        assert self.process.stdout is not None
         try:
-            return pickle.load(self.process.stdout)
+            return self._channel.receive()
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             _end(self.process)
             code = self.process.returncode
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            raise WorkerLost(f"their worker process {self.process.pid} {how}") from error
+            hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+            raise WorkerLost(f"their worker process {self.process.pid} {how}{hint}") from error
 
     def close(self) -> None: ...  # set for each instance
 
@@ -282,71 +344,16 @@ def _end(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def serve() -> None:
+def serve(memory: int) -> None:
     """The program of a worker process: answer calls until the pipe is closed."""
     # Ctrl-C and the signals of job managers reach all processes; the run saves itself and closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    answers, calls = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a simulator prints is no answer
-    host = Host()
+    channel, host = Channel(sys.stdin.buffer, answers, mmap.mmap(memory, MEMORY)), Host()
     while True:
         try:
-            call = pickle.load(calls)
-            pickle.dump(host.call(*call), answers, protocol=5)
-            answers.flush()
+            channel.send(host.call(*channel.receive()))
         except (EOFError, BrokenPipeError):
             os._exit(0)  # nobody needs what a simulator does at its end
-
-
-# Ray. -----------------------------------------------------------------------------------------------------
-
-
-class RayWorker(Worker):
-    def __init__(self, ray: Any, cpus: int) -> None:
-        self._ray = ray
-        self._actor = ray.remote(Host).options(num_cpus=cpus, scheduling_strategy="SPREAD").remote()
-
-    def send(self, method: str, *arguments: Any) -> None:
-        self._answer = self._actor.call.remote(method, *arguments)
-
-    def receive(self) -> Reply:
-        try:
-            return self._ray.get(self._answer)
-        except self._ray.exceptions.RayError as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise WorkerLost(f"their Ray actor was lost ({reason})") from error
-
-    def close(self) -> None:
-        self._ray.kill(self._actor)
-
-
-def connect_ray(address: str | None, **local: Any) -> Any:
-    """The package, connected to the cluster at `address`; None starts one here, with the options `local`."""
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError(f"the backend ray is not installed ({error}); pip install 'simbav2[ray]'") from error
-    if ray.is_initialized():
-        return ray
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or every start prints a warning
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    try:
-        if address is None:
-            ray.init(address="local", include_dashboard=False, object_store_memory=100 << 20, **quiet, **local)
-        else:
-            _check_reachable(address)
-            ray.init(address=address, **quiet)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Ray cluster at {address}: {error}") from error
-    except RuntimeError as error:
-        raise Failure(f"Ray does not start: {error}") from error
-    return ray
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself tries for minutes to reach a host that does not exist."""
-    host, _, port = address.rpartition("/")[2].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=10).close()

@@ -167,6 +167,8 @@ def training_metrics(trainer: Trainer, diagnostics: Mapping[str, Any] | None = N
         values["resets"] = trainer.resets
     if trainer.dropped_steps:
         values["dropped_steps"] = trainer.dropped_steps
+    if trainer.cut_episodes:
+        values["cut_episodes"] = trainer.cut_episodes
     temperature = agent.learner.networks.temperature
     if temperature is not None and "entropy" in values:  # per action dimension
         values["entropy_deficit"] = (temperature.target_entropy - values["entropy"]) / agent.task.action_size

@@ -215,6 +215,7 @@ class RunLogger(Logger):
             "decisions": agent.decisions,
             "updates": agent.updates,
             "dropped_steps": self.trainer.dropped_steps,
+            **({"cut_episodes": self.trainer.cut_episodes} if self.trainer.cut_episodes else {}),
             "final_return": total,
             "final_success": success,
             "normalized_score": None if score is None else normalized_score(scored, score),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -53,11 +53,16 @@ def start(
 
 
 def resume(
-    folder: Path, stop_after: int | None = None, env: Any = None, callbacks: Sequence[Callback] = ()
+    folder: Path,
+    stop_after: int | None = None,
+    env: Any = None,
+    callbacks: Sequence[Callback] = (),
+    workers: Mapping[str, Any] | None = None,
 ) -> Summary | None:
     """Continue the run in `folder`, however it stopped; to its own `stop_after` if that lies ahead.
 
-    `env` is needed only where the saved task does not say how to make the environment.
+    `env` is needed only where the saved task does not say how to make the environment; `workers` are settings
+    (`env_workers` and so on) in the place of its own.
     """
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} holds no run; expected a folder made by `simbav2 train`")
@@ -71,10 +76,11 @@ def resume(
                 )
             # Stopped before its first checkpoint: a new start leads to the same bits.
             config, task = checkpoint.read_description(folder / "config.json")
+            config = replace(config, **(workers or {}))
             agent = Agent.from_config(config, task, checkpoint.env_source(task, env))
             return _start(agent, folder, stop_after or own, callbacks)
         saved, segments = rotation.load_run(folder)
-        agent = Agent.from_checkpoint(saved, env)
+        agent = Agent.from_checkpoint(replace(saved, config=replace(saved.config, **(workers or {}))), env)
         if not agent.trainer.restore(saved):
             log.warning(
                 "simbav2: %s cannot be put back into the middle of an episode: the resumed run starts new "
@@ -97,19 +103,21 @@ def start_or_resume(
 ) -> Summary | None:
     """Start the run, resume it, or return its result if it is complete: for jobs that may be killed and restarted.
 
-    A run keeps the schedule of logs, evaluations and checkpoints that it was started with.
+    A run keeps the schedule of logs, evaluations and checkpoints that it was started with; the workers of its
+    environments are those of `agent`.
     """
     if not (folder / "config.json").exists():
         return start(agent, folder, stop_after, callbacks=callbacks)
     config, _ = checkpoint.read_description(folder / "config.json")
-    if replace(config, schedule=agent.config.schedule) != agent.config:
+    if config.essential() != agent.config.essential():
         raise InputError(f"{folder} holds a run with other settings; choose another --out or the same settings")
     if other := other_schedule(to_json(config.schedule), agent.config):
         log.warning("simbav2: %s keeps the schedule it was started with: %s", folder, other)
     until = _until(agent.config, stop_after)
     if (summary := _result(folder, until)) is not None:
         return summary
-    return resume(folder, stop_after, agent.source, callbacks)
+    agent.trainer.close_envs()
+    return resume(folder, stop_after, agent.source, callbacks, agent.config.workers)
 
 
 def finished(folder: Path, stop_after: int | None = None) -> Summary | None:

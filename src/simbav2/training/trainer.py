@@ -72,6 +72,7 @@ class Trainer:
         self.episodes = EpisodeCounter(self.config.num_envs)
         self.ended: list[Episode] = []  # since the last log
         self.dropped_steps = 0  # of the whole run
+        self.cut_episodes = 0  # lost with a worker, in the whole run
         self.metrics: dict[str, Any] | None = None  # of the latest updates, on the device
 
     @property
@@ -79,6 +80,12 @@ class Trainer:
         return self.agent.config
 
     # Environments, replay and data, each made when first needed. -------------------------------------------
+
+    def close_envs(self) -> None:
+        """Close the environments unless they are the user's own; they are made again when needed."""
+        if self._envs is not None and not isinstance(self.source, gym.Env | VectorEnv):
+            self._envs.close()
+            self._envs = None
 
     @property
     def envs(self) -> Envs:
@@ -176,6 +183,7 @@ class Trainer:
             "successes": [None if np.isnan(value) else value for value in self.episodes.successes.tolist()],
             "ended": self.ended,
             "dropped_steps": self.dropped_steps,
+            "cut_episodes": self.cut_episodes,
             "held_noise": [self.held_noise.drawn, self.held_noise.until],
         }
 
@@ -192,6 +200,7 @@ class Trainer:
         self._replay = saved.replay
         self.ended = [Episode(*episode) for episode in snapshot["ended"]]
         self.dropped_steps, lengths = snapshot["dropped_steps"], snapshot["lengths"]
+        self.cut_episodes = snapshot["cut_episodes"]
         self.held_noise.drawn, self.held_noise.until = snapshot.get("held_noise", (0, 0))
         # Of an episode longer than the replay not all actions are left.
         known = max(lengths) <= self.replay.added - self.replay.oldest
@@ -264,7 +273,8 @@ class Trainer:
         self.metrics = self.update() or self.metrics
         ended = [episode for env, episode in self.episodes.observe(step) if not step.dropped[env]]
         if step.dropped.any():
-            self.dropped_steps += int(step.dropped.sum())
+            self.cut_episodes += self.envs.lost
+            self.dropped_steps += int(step.dropped.sum()) - self.envs.lost  # not the environment's fault
             try:
                 check_dropped(self.dropped_steps, self.replay.added * self.config.num_envs, self.envs)
             except BadStep:

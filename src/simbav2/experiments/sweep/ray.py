@@ -8,8 +8,6 @@ from the last checkpoint as soon as the lock is free.
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simbav2.checkpoint import lock
-from simbav2.errors import Failure, InputError
+from simbav2.envs import ray_workers
 from simbav2.experiments.sweep.plan import PlannedRun
 from simbav2.experiments.sweep.retry import Outcome, run_with_retries
 from simbav2.experiments.sweep.worker import Share
@@ -25,7 +23,6 @@ from simbav2.runtime import stop_signals
 
 log = logging.getLogger("simbav2")
 ALWAYS = -1  # a run is not to blame for a lost node
-STORE = 100 << 20  # bytes; our tasks exchange little
 SAVING = 120  # seconds that stopped runs have to save
 
 
@@ -73,36 +70,12 @@ def _stop(ray: Any, running: dict[Any, PlannedRun], out: Path, refresh: Callable
 
 @contextmanager
 def _connected(cluster: Cluster) -> Iterator[Any]:
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError(f"the backend ray is not installed ({error}); pip install 'simbav2[ray]'") from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or every start prints a warning
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    try:
-        if cluster.address is None:
-            cpus = max(1, round(cluster.workers * cluster.cpus))
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, object_store_memory=STORE, **quiet)
-        else:
-            _check_reachable(cluster.address)
-            ray.init(address=cluster.address, **quiet)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Ray cluster at {cluster.address}: {error}") from error
-    except RuntimeError as error:
-        raise Failure(f"Ray does not start: {error}") from error
+    ray = ray_workers.connect(cluster.address, num_cpus=max(1, round(cluster.workers * cluster.cpus)))
     try:
         _check_size(ray, cluster)
         yield ray
     finally:
         ray.shutdown()
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself tries for minutes to reach a host that does not exist."""
-    host, _, port = address.rpartition("/")[2].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _check_size(ray: Any, cluster: Cluster) -> None:
