@@ -16,7 +16,9 @@ import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -35,46 +37,21 @@ from simbav2.learner import Learner, LearnerState
 from simbav2.types import Array, Params, Transition
 
 Arrays = Mapping[str, NDArray[Any]]
-Noise = Mapping[
-    str, tuple[NDArray[Any], ...]
-]  # function of jax.random -> its results [K, ...] in order of the calls
+Noise = Mapping[str, tuple[NDArray[Any], ...]]  # function of jax.random -> its results [K, ...], call by call
+
+PARAMETERS, MOMENTS, STATISTICS = "parameters", "Adam's moments", "batch statistics"
 
 
-class Networks(NamedTuple):
-    """The parameters that are compared after an update."""
-
-    actor: Params
-    critic: Params
-    target: Params
-    log_temperature: Array
-    target_actor: Params = None
-
-    @classmethod
-    def of(cls, state: LearnerState) -> Networks:
-        log_temperature = None if state.log_temperature is None else state.log_temperature.params
-        return cls(state.actor.params, state.critic.params, state.target, log_temperature, state.target_actor)
-
-
-class BatchStats(NamedTuple):
-    actor: Params
-    critic: Params
-
-    @classmethod
-    def of(cls, state: LearnerState) -> BatchStats:
-        return cls(state.actor.batch_stats, state.critic.batch_stats)
-
-
-class Moments(NamedTuple):
-    """Adam's: its steps hardly depend on a loss's scale, its moments do."""
-
-    actor: tuple[Params, Params]
-    critic: tuple[Params, Params]
-    log_temperature: tuple[Array, Array] | None = None
-
-    @classmethod
-    def of(cls, state: LearnerState) -> Moments:
-        parts = (state.actor, state.critic, state.log_temperature)
-        return cls(*((part.optimizer.mu, part.optimizer.nu) for part in parts if part is not None))
+def quantities(state: LearnerState) -> dict[str, Any]:
+    """What is compared after an update. Adam's steps hardly depend on the scale of a loss, its moments do."""
+    parts = {"actor": state.actor, "critic": state.critic}
+    trained = parts if state.log_temperature is None else parts | {"log_temperature": state.log_temperature}
+    targets = {"target": state.target, "target_actor": state.target_actor}
+    return {
+        PARAMETERS: {name: part.params for name, part in trained.items()} | targets,
+        MOMENTS: {name: (part.optimizer.mu, part.optimizer.nu) for name, part in trained.items()},
+        STATISTICS: {name: part.batch_stats for name, part in parts.items()},
+    }
 
 
 class Trace(NamedTuple):
@@ -84,10 +61,8 @@ class Trace(NamedTuple):
     start: LearnerState
     batches: Transition  # [K, B, ...], normalised
     noise: Noise
-    expected: Mapping[int, Networks]  # after that many updates
+    expected: Mapping[int, Mapping[str, Any]]  # after that many updates, as much of `quantities` as is recorded
     losses: Arrays  # [K] each, by the names of the learner's metrics
-    moments: Mapping[int, Moments] = MappingProxyType({})  # as `expected`, where they were recorded
-    batch_stats: Mapping[int, BatchStats] = MappingProxyType({})  # likewise
     actor_turns: NDArray[Any] | None = None  # [K], where the actor's losses are comparable; None: everywhere
 
 
@@ -100,7 +75,7 @@ class Limit(NamedTuple):
     worst: float
     beyond: float | None = None
     share: float = 0.0
-    rms: float = float("inf")
+    rms: float = inf
 
 
 class Difference(NamedTuple):
@@ -119,21 +94,17 @@ class Difference(NamedTuple):
         text = f"worst {self.worst:.2g} at {self.where} (limit {self.limit.worst:g}), "
         text += f"rms {self.rms:.2g} (limit {self.limit.rms:g})"
         if self.share is not None:
-            text += (
-                f", {self.share:.3%} of the entries beyond {self.limit.beyond:g} (limit {self.limit.share:.3%})"
-            )
+            text += f", {self.share:.3%} of the entries beyond {self.limit.beyond:g}"
+            text += f" (limit {self.limit.share:.3%})"
         return text if self.within else f"{text}: TOO FAR"
 
 
 class Method(NamedTuple):
     read: Callable[[Path], Trace]
-    parameters: Limit
     losses: Limit
-    moments: Limit | None = None  # relative to the largest entry of each array; None where none are recorded
-    batch_stats: Limit | None = None
-    relative_stats: bool = False  # to |entry| + 0.1
-    first: Limit | None = None  # of the parameters after one update, where it is another
-    first_stats: Limit | None = None  # likewise
+    limits: Mapping[str, Limit]  # of the quantities that are compared
+    first: Mapping[str, Limit] = MappingProxyType({})  # after one update, where they are others
+    relative_statistics: bool = False  # to |entry| + 0.1
 
 
 # Replaying. -----------------------------------------------------------------------------------------------
@@ -142,27 +113,18 @@ class Method(NamedTuple):
 @contextmanager
 def recorded(noise: Noise) -> Iterator[None]:
     """The functions of `jax.random` that `noise` names return its arrays, in order; all must be used."""
+    left = {name: list(draws) for name, draws in noise.items()}
 
-    def replay(name: str, draws: Sequence[Array]) -> tuple[Callable[..., Array], list[Array]]:
-        left = list(draws)
+    def draw(name: str, *args: Any, **_: Any) -> Array:
+        shape = tuple(next(value for value in args if isinstance(value, tuple)))
+        if not left[name] or left[name][0].shape != shape:
+            raise InputError(f"the update draws {name}{shape}, which is not what was recorded")
+        return left[name].pop(0)
 
-        def draw(*args: Any, **_: Any) -> Array:
-            shape = tuple(next(value for value in args if isinstance(value, tuple)))
-            if not left or left[0].shape != shape:
-                raise InputError(f"the update draws {name}{shape}, which is not what was recorded")
-            return left.pop(0)
-
-        return draw, left
-
-    with ExitStack() as stack:
-        unused = []
-        for name, draws in noise.items():
-            draw, left = replay(name, draws)
-            stack.enter_context(mock.patch.object(jax.random, name, draw))
-            unused.append(left)
+    with mock.patch.multiple(jax.random, **{name: partial(draw, name) for name in noise}):
         yield
-        if any(unused):
-            raise InputError("the update draws less than was recorded")
+    if any(left.values()):
+        raise InputError("the update draws less than was recorded")
 
 
 def replay(trace: Trace) -> tuple[dict[int, LearnerState], dict[str, list[float]]]:
@@ -177,11 +139,10 @@ def replay(trace: Trace) -> tuple[dict[int, LearnerState], dict[str, list[float]
     losses: dict[str, list[float]] = {name: [] for name in trace.losses}
     for index in range(len(trace.batches.reward)):
         batch, noise = jax.tree.map(lambda array, at=index: array[at], (trace.batches, dict(trace.noise)))
-        metrics: dict[str, Any] = {"temperature_before": state.temperature}
-        state, metrics_after = update(state, batch, noise)
-        metrics |= metrics_after
+        before = {"temperature_before": state.temperature}
+        state, metrics = update(state, batch, noise)
         for name, values in losses.items():
-            values.append(float(metrics[name]))
+            values.append(float({**before, **metrics}[name]))
         if index + 1 in trace.expected:
             states[index + 1] = state
     return states, losses
@@ -210,27 +171,21 @@ def check(name: str, place: Path) -> dict[str, Difference]:
     method = METHODS[name]
     trace = method.read(place)
     states, losses = replay(trace)
+    relative = {MOMENTS: "largest", STATISTICS: "each" if method.relative_statistics else ""}
     found = {}
-    for updates, theirs in trace.expected.items():
-        limit = method.first if updates == 1 and method.first else method.parameters
-        ours = _comparable(Networks.of(states[updates]), name)
-        found[f"parameters after {updates} updates"] = compare(ours, _comparable(theirs, name), limit)
-    for updates, moments in trace.moments.items() if method.moments else ():
-        ours = _comparable(Moments.of(states[updates]), name)
-        theirs = _comparable(moments, name)
-        found[f"Adam's moments after {updates} updates"] = compare(ours, theirs, method.moments, "largest")
-    for updates, stats in trace.batch_stats.items() if method.batch_stats else ():
-        limit = method.first_stats if updates == 1 and method.first_stats else method.batch_stats
-        relative = "each" if method.relative_stats else ""
-        found[f"batch statistics after {updates} updates"] = compare(
-            BatchStats.of(states[updates]), stats, limit, relative
-        )
-    if trace.actor_turns is not None:
-        turns = np.flatnonzero(trace.actor_turns)
-        losses |= {name: [losses[name][turn] for turn in turns] for name in ACTOR_LOSSES if name in losses}
-        kept = {name: trace.losses[name][turns] for name in ACTOR_LOSSES if name in losses}
-        trace = trace._replace(losses={**trace.losses, **kept})
-    return found | {"losses": compare(losses, {name: list(trace.losses[name]) for name in losses}, method.losses)}
+    for quantity, limit in method.limits.items():
+        for updates, theirs in trace.expected.items():
+            if quantity in theirs:
+                limit_here = method.first.get(quantity, limit) if updates == 1 else limit
+                pair = (quantities(states[updates])[quantity], theirs[quantity])
+                ours, expected = (_comparable(tree, name) for tree in pair)
+                difference = compare(ours, expected, limit_here, relative.get(quantity, ""))
+                found[f"{quantity} after {updates} updates"] = difference
+    turns = slice(None) if trace.actor_turns is None else np.flatnonzero(trace.actor_turns)
+    theirs = {loss: values[turns] if loss in ACTOR_LOSSES else values for loss, values in trace.losses.items()}
+    ours = {loss: np.array(losses[loss])[turns] if loss in ACTOR_LOSSES else losses[loss] for loss in theirs}
+    listed = [{loss: list(values) for loss, values in side.items()} for side in (ours, theirs)]
+    return found | {"losses": compare(*listed, method.losses)}
 
 
 def _comparable(tree: Any, method: str) -> Any:
@@ -285,12 +240,12 @@ def _placed(planned: Params, data: Arrays, prefix: str) -> Params:
     def take(path: Any, leaf: Any) -> NDArray[Any]:
         member, _, rest = jax.tree_util.keystr(path, simple=True, separator="/").partition("/")
         name = (rest if member.isdigit() else f"{member}/{rest}").removesuffix("/value")
-        array = data[f"{prefix}/{name}"]
-        if array.ndim > leaf.ndim:  # critics stacked along a first axis
+        array = data[f"{prefix}/{name}".rstrip("/")]
+        if member.isdigit() and array.ndim > leaf.ndim:  # critics stacked along a first axis
             array = array[int(member)]
-        if array.shape != leaf.shape:
+        if array.shape != leaf.shape and array.size > 1:
             raise ValueError(f"{name} has shape {array.shape}, expected {leaf.shape}")
-        return array.astype(leaf.dtype)
+        return array.astype(leaf.dtype).reshape(leaf.shape)
 
     return jax.tree_util.tree_map_with_path(take, planned)
 
@@ -298,54 +253,42 @@ def _placed(planned: Params, data: Arrays, prefix: str) -> Params:
 def _states(learner: Learner, data: Arrays) -> dict[str, Any]:
     """The states of a `Trace`: the start, and what is known after some updates."""
     planned = jax.eval_shape(learner.init, jax.random.PRNGKey(0))
-    has_temperature = planned.log_temperature is not None
+    parts = quantities(planned)
 
-    def networks(tag: str) -> Networks:
-        parts = Networks.of(planned)._replace(log_temperature=None)._asdict()
-        placed = {name: _placed(part, data, f"{tag}/{name}") for name, part in parts.items()}
-        temperature = {"log_temperature": data[f"{tag}/log_temperature"].reshape(())} if has_temperature else {}
-        return Networks(**placed | temperature)
+    def read(tag: str, moments: bool) -> dict[str, Any]:
+        found = {
+            quantity: {name: _placed(part, data, f"{tag}/{name}") for name, part in parts[quantity].items()}
+            for quantity in (PARAMETERS, STATISTICS)
+        }
+        for name, (mu, nu) in parts[MOMENTS].items() if moments else ():
+            place = f"{tag}/adam/{name.removeprefix('log_')}"
+            found.setdefault(MOMENTS, {})[name] = (
+                _placed(mu, data, f"{place}/m"),
+                _placed(nu, data, f"{place}/v"),
+            )
+        return found
 
-    def batch_stats(tag: str) -> BatchStats:
-        parts = BatchStats.of(planned)._asdict()
-        return BatchStats(**{name: _placed(part, data, f"{tag}/{name}") for name, part in parts.items()})
-
-    def moments(tag: str) -> Moments:
-        parts = {"actor": planned.actor.params, "critic": planned.critic.params}
-        found = {n: tuple(_placed(part, data, f"{tag}/adam/{n}/{w}") for w in "mv") for n, part in parts.items()}
-        if has_temperature:
-            found["log_temperature"] = tuple(data[f"{tag}/adam/temperature/{w}"].reshape(()) for w in "mv")
-        return Moments(**found)
-
-    before, stats = networks("before"), batch_stats("before")
     updates, actor_steps = (int(data.get(f"before/adam/{name}/count", 0)) for name in ("critic", "actor"))
+    before = read("before", moments=updates > 0)
     state = LearnerState(
-        actor=learner.start(before.actor, stats.actor),
-        critic=learner.start(before.critic, stats.critic),
-        target=before.target,
-        log_temperature=learner.start(before.log_temperature) if has_temperature else None,
+        actor=learner.start(before[PARAMETERS]["actor"], before[STATISTICS]["actor"]),
+        critic=learner.start(before[PARAMETERS]["critic"], before[STATISTICS]["critic"]),
+        target=before[PARAMETERS]["target"],
+        log_temperature=planned.log_temperature and learner.start(before[PARAMETERS]["log_temperature"]),
         updates=jnp.full((), updates, jnp.int32),
         key=jax.random.PRNGKey(0),
-        target_actor=before.target_actor,
+        target_actor=before[PARAMETERS]["target_actor"],
         actor_metrics=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), planned.actor_metrics),
     )
-    if updates:  # the optimisers are under way
-        parts = ("actor", "critic", "log_temperature")
-        for part, (mu, nu), count in zip(
-            parts, moments("before"), (actor_steps, updates, actor_steps), strict=True
-        ):
-            train_state = getattr(state, part)
-            optimizer = train_state.optimizer._replace(mu=mu, nu=nu, count=jnp.full((), count, jnp.int32))
-            state = state._replace(**{part: train_state._replace(optimizer=optimizer)})
+    for part, (mu, nu) in before.get(MOMENTS, {}).items():  # the optimisers are under way
+        count = jnp.full((), updates if part == "critic" else actor_steps, jnp.int32)
+        train_state = getattr(state, part)
+        optimizer = train_state.optimizer._replace(mu=mu, nu=nu, count=count)
+        state = state._replace(**{part: train_state._replace(optimizer=optimizer)})
     tags = {int(found[1]): found[0] for name in data if (found := re.match(r"update(\d+)", name))}
     # Before its first step an optimiser's moments say nothing.
-    stepped = {number: tag for number, tag in tags.items() if data.get(f"{tag}/adam/actor/count", 0) > 0}
-    return {
-        "start": state,
-        "expected": {number: networks(tag) for number, tag in tags.items()},
-        "moments": {number: moments(tag) for number, tag in stepped.items()},
-        "batch_stats": {n: batch_stats(tag) for n, tag in tags.items()} if stats.actor is not None else {},
-    }
+    expected = {n: read(tag, data.get(f"{tag}/adam/actor/count", 0) > 0) for n, tag in tags.items()}
+    return {"start": state, "expected": expected}
 
 
 def _noise(data: Arrays, actor_first: bool) -> Noise:
@@ -396,10 +339,9 @@ def _read_simbav2(folder: Path) -> Trace:
         losses["temperature_before"] = data["temperature"]
     before, after = (from_release(folder / side, *sizes) for side in ("before", "after"))
     config = override(before.config, _schedule(1_000) | {"discount": 0.99})
-    last = len(batches.reward)
-    expected, moments = {last: Networks.of(after.state)}, {last: Moments.of(after.state)}
+    expected = {len(batches.reward): quantities(after.state)}
     batches = before.normalizer.transition(batches)  # recorded raw
-    return Trace(Learner(config, *sizes), before.state, batches, noise, expected, losses, moments)
+    return Trace(Learner(config, *sizes), before.state, batches, noise, expected, losses)
 
 
 def _width(data: Arrays, network: str, layer: str) -> int:
@@ -543,16 +485,19 @@ _FLASHSAC = Format(
 
 # The methods. ---------------------------------------------------------------------------------------------
 
-_TIGHT = {"parameters": Limit(2e-6), "losses": Limit(5e-5), "moments": Limit(3e-5)}
-_LOOSE = {"parameters": Limit(1e-5), "losses": Limit(2e-2), "moments": Limit(2e-3)}
+
+def _limits(parameters: Limit, moments: float | None = None, statistics: float | None = None) -> dict[str, Limit]:
+    optional = {MOMENTS: moments, STATISTICS: statistics}
+    return {PARAMETERS: parameters} | {name: Limit(worst) for name, worst in optional.items() if worst is not None}
+
+
+_TIGHT = (Limit(5e-5), _limits(Limit(2e-6), moments=3e-5))
+_LOOSE = (Limit(2e-2), _limits(Limit(1e-5), moments=2e-3))
 _CROSSQ = Method(
-    reader(_batch_norm("Dense"), "crossq"), Limit(2e-6), Limit(1e-3), Limit(1e-4), batch_stats=Limit(1e-5)
+    reader(_batch_norm("Dense"), "crossq"), Limit(1e-3), _limits(Limit(2e-6), moments=1e-4, statistics=1e-5)
 )
 _XQC = Method(
-    reader(_batch_norm("UnitDense"), "xqc"),
-    parameters=Limit(1e-4, beyond=1e-5, share=1e-3),
-    losses=Limit(5e-4),
-    batch_stats=Limit(1e-4),
+    reader(_batch_norm("UnitDense"), "xqc"), Limit(5e-4), _limits(Limit(1e-4, 1e-5, 1e-3), statistics=1e-4)
 )
 _SAC = {
     "update_order": "critic-first",
@@ -567,29 +512,27 @@ _SAC = {
 _SBX_TD3 = {"critic__actor_q": "min", "target__with_actor": False, "value__weight": 0.5}
 _AUTHORS_REDQ = {"update_order": "together", "policy__tanh_epsilon": 1e-6}
 METHODS = {
-    "simbav2": Method(_read_simbav2, parameters=Limit(1e-5), losses=Limit(1e-5), moments=Limit(1e-4)),
-    "simba": Method(reader(_SIMBA, "simba"), parameters=Limit(1e-5), losses=Limit(5e-5)),
-    "sac": Method(reader(_BASELINES, "sac", **_SAC), **_TIGHT),
+    "simbav2": Method(_read_simbav2, Limit(1e-5), _limits(Limit(1e-5), moments=1e-4)),
+    "simba": Method(reader(_SIMBA, "simba"), Limit(5e-5), _limits(Limit(1e-5))),
+    "sac": Method(reader(_BASELINES, "sac", **_SAC), *_TIGHT),
     # Stable-Baselines3's is the paper's TD3; sbx's differs in three things at once.
-    "td3sb3": Method(reader(_BASELINES, "td3"), **_TIGHT),
-    "td3": Method(reader(_BASELINES, "td3", **_SBX_TD3), **_TIGHT),
-    "tqc": Method(reader(_BASELINES, "tqc"), **_TIGHT),
-    "droqmean": Method(reader(_BASELINES, "droq", value__weight=0.5), **_TIGHT),
-    "droq": Method(reader(_BASELINES, "droq", value__weight=0.5, critic__actor_q="min"), **_TIGHT),
-    "redqpaper": Method(reader(_BASELINES, "redq"), **_TIGHT),
-    "redq": Method(reader(_BASELINES, "redq", **_AUTHORS_REDQ), **_LOOSE),
+    "td3sb3": Method(reader(_BASELINES, "td3"), *_TIGHT),
+    "td3": Method(reader(_BASELINES, "td3", **_SBX_TD3), *_TIGHT),
+    "tqc": Method(reader(_BASELINES, "tqc"), *_TIGHT),
+    "droqmean": Method(reader(_BASELINES, "droq", value__weight=0.5), *_TIGHT),
+    "droq": Method(reader(_BASELINES, "droq", value__weight=0.5, critic__actor_q="min"), *_TIGHT),
+    "redqpaper": Method(reader(_BASELINES, "redq"), *_TIGHT),
+    "redq": Method(reader(_BASELINES, "redq", **_AUTHORS_REDQ), *_LOOSE),
     "crossq": _CROSSQ,
     "crossq_renorm": _CROSSQ,
     "xqc": _XQC,
-    "xqc_warm": _XQC._replace(parameters=Limit(2e-5, beyond=1e-5, share=1e-3)),
+    "xqc_warm": _XQC._replace(limits=_limits(Limit(2e-5, 1e-5, 1e-3), statistics=1e-4)),
     "flashsac": Method(
         reader(_FLASHSAC, "flashsac"),
-        parameters=Limit(float("inf"), beyond=1e-5, share=2e-3, rms=2e-6),
-        losses=Limit(1e-4),
-        batch_stats=Limit(3e-4),
-        relative_stats=True,
-        first_stats=Limit(1e-5),
-        first=Limit(float("inf"), beyond=1e-5, share=2e-4, rms=1.5e-6),
+        Limit(1e-4),
+        _limits(Limit(inf, beyond=1e-5, share=2e-3, rms=2e-6), statistics=3e-4),
+        first=_limits(Limit(inf, beyond=1e-5, share=2e-4, rms=1.5e-6), statistics=1e-5),
+        relative_statistics=True,
     ),
 }
 

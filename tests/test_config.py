@@ -39,12 +39,6 @@ def test_discount_heuristic(length, repeat, expected):
     assert heuristic_discount(length, repeat) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("suite", "expected"), [("mujoco", 0.995), ("dmc-easy", 0.99), ("dmc-hard", 0.99)])
-def test_discount_of_every_task_of_a_suite(suite, expected):
-    for task in tasks(suite):
-        assert Config().resolve(task).discount == pytest.approx(expected), task.id
-
-
 def test_resolve_fills_in_what_the_task_decides():
     walker, hopper = BY_ID["dmc/walker-walk"], BY_ID["mujoco/Hopper-v4"]
     assert Config().resolve(walker).critic.num_critics == 1
@@ -258,7 +252,3 @@ def test_every_preset_is_its_difference_from_the_default():
 def test_unknown_preset_names_the_nearest():
     with pytest.raises(InputError, match="did you mean 'paper'"):
         presets.preset("papper")
-
-
-def test_leaves_reach_every_setting():
-    assert {"seed", "critic.architecture.head_scaler.scale", "schedule.evaluate_every"} <= leaves(Config()).keys()

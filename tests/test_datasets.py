@@ -12,7 +12,6 @@ from simbav2 import InputError
 from simbav2.cli import main
 from simbav2.config import Data
 from simbav2.datasets import catalog, dataset, hdf5
-from simbav2.envs.tasks import normalized_score
 from simbav2.normalization import RunningStatistics
 
 DISCOUNT = 0.5
@@ -209,20 +208,6 @@ def test_the_command_fetches_all_nine_and_fails_in_one_line(server, monkeypatch,
     (line,) = capsys.readouterr().err.splitlines()
     assert "could not be downloaded" in line
     assert "walker2d_medium-v2.hdf5" in line
-
-
-@pytest.mark.parametrize(
-    ("name", "total", "score"),
-    [
-        ("d4rl/halfcheetah-medium-v2", -280.178953, 0.0),
-        ("d4rl/halfcheetah-medium-replay-v2", 12135.0, 100.0),
-        ("d4rl/hopper-medium-v2", 1607.0138475, 50.0),  # half-way from -20.272305 to 3234.3
-        ("d4rl/walker2d-medium-expert-v2", 1149.29675575 + 0.000000250, 25.0),
-        ("d4rl/walker2d-medium-v2", 4592.3, 100.0),
-    ],
-)
-def test_scores_follow_the_reference_returns(name, total, score):
-    assert normalized_score(name, total) == pytest.approx(score, abs=1e-6)
 
 
 def test_the_nine_data_sets_have_their_files():

@@ -129,11 +129,6 @@ def test_the_notebook_runs_from_its_first_to_its_last_cell(here, monkeypatch):
     assert namespace["curve"].steps[-6:] == [10, 20, 30, 40, 50, 60]
 
 
-def test_the_doctor_of_the_readme_runs(capsys):
-    assert cli.main(["doctor"]) == 0
-    assert capsys.readouterr().out
-
-
 def test_plans_can_be_read(here):
     for page in PAGES:
         for code in blocks(page, "toml"):

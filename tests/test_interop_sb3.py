@@ -4,8 +4,6 @@ The package is not among our dependencies: `make test-interop` runs this file wh
 """
 
 import importlib.util
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from simbav2 import SimbaV2, make_env
 from simbav2.training.evaluate import evaluate, mean_total
 
 TASK = "mujoco/Hopper-v4"
-PAGE = Path(__file__).parents[1] / "docs" / "interop.md"
 needs_package = pytest.mark.skipif(
     importlib.util.find_spec("stable_baselines3") is None, reason="Stable-Baselines3 is not installed"
 )
@@ -68,11 +65,3 @@ def test_evaluate_policy_gives_our_own_mean_and_takes_several(agent, expected):
     returns, lengths = evaluate_policy(agent, several, n_eval_episodes=6, return_episode_rewards=True)
     assert len(returns) == len(lengths) == 6
     assert agent.predict(several.reset())[0].shape == (3, 3)
-
-
-@needs_package
-def test_the_example_of_the_documentation():
-    (block,) = re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    namespace: dict = {}
-    exec(block, namespace)
-    assert np.isfinite(namespace["mean"])

@@ -9,15 +9,6 @@ from simbav2.normalization import Moments, ReturnStatistics, RunningStatistics
 pytestmark = pytest.mark.numerics
 
 
-def test_moments_by_hand():
-    # 1, 2, 6: mean 3, variance (4 + 1 + 9) / 3. The start value weighs 1e-4 of one sample.
-    moments = Moments.start(1)
-    for value in (1.0, 2.0, 6.0):
-        moments = moments.observe(np.array([[value]]))
-    np.testing.assert_allclose(moments.mean, [3.0], rtol=1e-4)
-    np.testing.assert_allclose(moments.variance, [14 / 3], rtol=1e-3)
-
-
 def test_one_by_one_or_all_at_once():
     data = np.random.default_rng(0).normal(5.0, 2.0, (300, 4)).astype(np.float32)
     one_by_one = Moments.start(4)

@@ -28,12 +28,6 @@ def test_sampled_log_probability_is_that_of_the_action():
     np.testing.assert_allclose(log_prob, policy.log_prob(action), rtol=1e-4)
 
 
-def test_log_probability_by_hand():
-    # At action 0: the normal density at 0 with mean 0, deviation 1, and a squash of slope 1.
-    policy = TanhNormal(jnp.zeros((1, 1)), jnp.zeros((1, 1)))
-    np.testing.assert_allclose(policy.log_prob(jnp.zeros((1, 1))), [-0.5 * np.log(2 * np.pi)], rtol=1e-6)
-
-
 def test_log_probability_stays_finite_far_out():
     policy = TanhNormal(jnp.array([[40.0]]), jnp.array([[-10.0]]))
     action, log_prob = policy.sample_and_log_prob(jax.random.PRNGKey(0))

@@ -46,22 +46,6 @@ def test_a_run_can_be_loaded_and_evaluated(finished):
     assert [episode.total for episode in once] == written
 
 
-def rates(folder) -> list[float]:
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line).get("learning_rate") for line in lines]
-
-
-def test_stopped_and_resumed_is_the_same_as_uninterrupted(finished, tmp_path):
-    folder = tmp_path / "run"
-    run.start(SimbaV2(TASK, seed=1, **SETTINGS), folder, stop_after=800)
-    assert json.loads((folder / "summary.json").read_text())["env_steps"] == 800
-    assert rates(folder) == rates(finished)[: len(rates(folder))]  # the schedule is that of the whole run
-    run.resume(folder)
-    assert results(folder) == results(finished)
-    with pytest.raises(InputError, match="complete"):
-        run.resume(folder)
-
-
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     folder = tmp_path / "run"
     process = start(folder)

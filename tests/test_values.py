@@ -37,12 +37,6 @@ def test_target_shifts_and_shrinks_the_atoms():
     np.testing.assert_allclose(target, [[0.0, 0.9, 0.1]], atol=1e-6)
 
 
-def test_a_discount_of_zero_leaves_the_reward_alone():
-    logits = jax.random.normal(jax.random.PRNGKey(0), (1, 3))
-    target = three.target(Bootstrap(logits, jnp.array([1.5]), jnp.array([0.0]), jnp.array([9.0])))
-    np.testing.assert_allclose(target, [[0.0, 0.5, 0.5]], atol=1e-6)
-
-
 def test_target_mass_sums_to_one_and_keeps_its_mean():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(500, 101)).astype(np.float32)
@@ -53,15 +47,3 @@ def test_target_mass_sums_to_one_and_keeps_its_mean():
     positions = np.clip(reward[:, None] + discount[:, None] * full.atoms, -5, 5)
     mean = (np.asarray(jax.nn.softmax(logits)) * positions).sum(axis=-1)
     np.testing.assert_allclose(target @ full.atoms, mean, atol=1e-4)
-
-
-def test_loss_is_lowest_at_the_target():
-    target = jnp.array([[0.2, 0.3, 0.5]])
-    at_target = three.loss(jnp.log(target), target)
-    np.testing.assert_allclose(at_target, -np.sum([0.2, 0.3, 0.5] * np.log([0.2, 0.3, 0.5])), rtol=1e-6)
-    assert three.loss(jnp.log(jnp.array([[0.3, 0.3, 0.4]])), target) > at_target
-
-
-def test_mean_of_the_middle_atom_is_zero():
-    assert full.atoms[50] == 0.0
-    np.testing.assert_allclose(full.mean(jnp.zeros((1, 101))), 0.0, atol=1e-6)

@@ -18,6 +18,8 @@ from simbav2.experiments.report.scores import mean_curve, run_curve, suite_curve
         ("mujoco/Hopper-v4", 3226.0, 1.0),
         ("Pendulum-v1", -150.0, None),
         ("d4rl/hopper-medium-v2", 3234.3, 100),
+        ("d4rl/hopper-medium-v2", 1607.0138475, 50.0),  # half-way from -20.272305 to 3234.3
+        ("d4rl/halfcheetah-medium-v2", -280.178953, 0.0),
         ("d4rl/walker2d-medium-expert-v2", 1.629008, 0),
         ("d4rl/antmaze-umaze-v2", 1.0, None),
     ],
