@@ -1,14 +1,20 @@
-"""A callable that makes a vector environment serves for training, evaluation, runs and resumed runs."""
+"""Runs with vector environments of users, and with workers: trained, evaluated, killed and resumed."""
 
+import json
+import os
+import signal
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from short_runs import rows
+from short_runs import SETTINGS, TASK, results, rows, start
+from sweep_plan import wait
 from toys import TINY, Chain
 
-from simbav2 import Agent, InputError
+from simbav2 import Agent, Callback, Failure, InputError
+from simbav2.checkpoint import rotation
 from simbav2.training import run
 
 SAME_STEP = gym.vector.AutoresetMode.SAME_STEP
@@ -86,3 +92,38 @@ def test_a_vector_from_make_vec_is_made_again_for_evaluation():
     assert agent.evaluate(3).lengths == (200,) * 3
     # Nobody else stepped the environments that are trained on.
     assert [env.get_wrapper_attr("_elapsed_steps") for env in vector.envs] == [2, 2]
+
+
+# Workers: the results do not depend on where environments step. ---------------------------------------------
+
+
+def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_process(tmp_path):
+    folder, settings = tmp_path / "run", {**SETTINGS, "num_envs": 4}
+    process = start(folder, "--num-envs=4", "--env-workers=2", "--evaluation-workers=2")
+    wait(lambda: process.poll() is not None or len(rotation.checkpoints(folder)) > 1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 4
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    wait(lambda: not any(Path(f"/proc/{child}").exists() for child in children), seconds=30)
+    agent = Agent(TASK, seed=1, **settings, env_workers=1)  # another machine has other cores
+    assert run.start_or_resume(agent, folder) is not None
+    run.start(Agent(TASK, seed=1, **settings), tmp_path / "whole")
+    assert results(folder) == results(tmp_path / "whole")
+
+
+def test_a_run_whose_worker_dies_says_so_and_goes_on_from_there(tmp_path):
+    settings = {**TINY, "env_steps": 600, "num_envs": 2, "schedule.evaluate_every": 600}
+
+    class Kills(Callback):
+        def on_step(self, agent):
+            if agent.decisions == 400:
+                agent.trainer.envs._workers[1].process.kill()
+
+    folder = tmp_path / "run"
+    with pytest.raises(Failure, match=r"Chain, seed 0, environment 1: worker process \d+ was killed by SIGKILL"):
+        run.start(Agent(chain, **settings, env_workers=2), folder, callbacks=[Kills()])
+    assert "environment 1: worker process" in json.loads((folder / "failure.json").read_text())["error"]
+    run.resume(folder, env=chain)
+    run.start(Agent(chain, **settings), tmp_path / "whole")
+    assert results(folder) == results(tmp_path / "whole")

@@ -383,10 +383,12 @@ class Config:
     env_steps: int = setting(1_000_000, "simulator steps; schedules are made for them", at_least=1)
     action_repeat: int | None = setting(None, "simulator steps per decision; none: the task's own", at_least=1)
     num_envs: int = setting(1, "environments stepped side by side", at_least=1)
-    env_workers: int = setting(0, "processes that share the environments; 0: they step in this one", at_least=0)
-    evaluation_workers: int = setting(0, "the same for the environments of evaluations", at_least=0)
-    env_backend: Literal["local", "ray"] = setting("local", "where the workers are: local, ray (a Ray cluster)")
-    env_address: str | None = setting(None, "address of the Ray cluster; none: one is started on this machine")
+    env_workers: int = setting(0, "processes among which the environments are shared out; 0: none", at_least=0)
+    evaluation_workers: int = setting(0, "the same for evaluations", at_least=0)
+    env_backend: Literal["local", "ray"] = setting(
+        "local", "what the workers are: local (processes), ray (actors of a cluster)"
+    )
+    address: str | None = setting(None, "of the Ray cluster, HOST:PORT; none: one is started on this machine")
     warmup_decisions: int = setting(
         5_000, "decisions before the first update; random unless learned from data", at_least=0
     )
@@ -423,10 +425,8 @@ class Config:
         check_bounds(self)
         if self.env_backend == "ray" and not self.env_workers:
             raise InputError("env_backend is ray, but env_workers is 0; expected at least 1")
-        if self.env_address is not None and self.env_backend != "ray":
-            raise InputError(
-                f"env_address is {self.env_address}, but env_backend is {self.env_backend}; expected ray"
-            )
+        if self.address is not None and self.env_backend != "ray":
+            raise InputError(f"address is {self.address}, but env_backend is {self.env_backend}; expected ray")
         for name in ("env_workers", "evaluation_workers"):
             if getattr(self, name) > self.num_envs:
                 raise InputError(
@@ -522,7 +522,7 @@ class Config:
             "drop_bad_steps": self.drop_bad_steps,
             "workers": self.env_workers,
             "backend": self.env_backend,
-            "address": self.env_address,
+            "address": self.address,
         }
 
     def digest(self) -> str:
@@ -541,7 +541,7 @@ class Config:
         return f"{task}-{method}-s{self.seed}-{self.digest()}"
 
 
-_WORKERS = ("env_workers", "evaluation_workers", "env_backend", "env_address")
+_WORKERS = ("env_workers", "evaluation_workers", "env_backend", "address")
 
 
 def heuristic_discount(episode_length: int, action_repeat: int) -> float:

@@ -27,9 +27,9 @@ MEANING = {True: "a termination", False: "a truncation"}
 class Probe(gym.Env):
     """Episodes of 2, 3 and 4 steps that terminate and are truncated in turn. All rewards of episode n are n + 1.
 
-    It observes [n, steps taken, whether the episode terminates]. The value of every observation is known. A
-    truncated episode's is as if it went on for ever, so it is found only by bootstrapping from its last observation;
-    the first one of the next episode has another value.
+    It observes [n, steps taken, whether the episode terminates]. The value of every observation is known: in an
+    episode that is truncated, the value of going on for ever. It is found only by bootstrapping from the last
+    observation of the episode; the first one of the next has another value.
     """
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)

@@ -27,7 +27,7 @@ class RayWorker(Worker):
             return self._ray.get(self._answer)
         except self._ray.exceptions.RayError as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise WorkerLost(f"their Ray actor was lost ({reason})") from error
+            raise WorkerLost(f"a Ray actor was lost ({reason})") from error
 
     def close(self) -> None:
         self._ray.kill(self._actor)
@@ -53,7 +53,8 @@ def connect(address: str | None, actors: int = 0, **local: Any) -> Any:
         raise InputError(f"no Ray cluster at {address}: {error}") from error
     except RuntimeError as error:
         raise Failure(f"Ray does not start: {error}") from error
-    free = ray.available_resources().get("CPU", 0)
+    package: Any = ray
+    free = package.available_resources().get("CPU", 0)
     if free < actors:  # Ray says nothing
         log.warning("simbav2: the Ray cluster has %g free CPUs for %d workers; waiting for more", free, actors)
     return ray

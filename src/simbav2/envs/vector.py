@@ -11,9 +11,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from simbav2.envs.env_list import START_ATTEMPTS as START_ATTEMPTS
-from simbav2.envs.env_list import CheckedEnvs, EnvList, Envs, Observations, Step
-from simbav2.envs.env_list import check_dropped as check_dropped
+from simbav2.envs.env_list import START_ATTEMPTS, CheckedEnvs, EnvList, Envs, Observations, Step, check_dropped
 from simbav2.envs.make import Source, describe, make_env, obtain
 from simbav2.envs.spaces import FlatObservations, Spaces, UnitActions
 from simbav2.envs.tasks import custom_task

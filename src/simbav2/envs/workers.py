@@ -132,7 +132,7 @@ class EnvWorkers(Envs):
         self._started = False  # whether the current episodes have begun
         self._workers = [make() for _ in shares]
         try:
-            first, *_ = self._exchange("start", [(cloudpickle.dumps(share),) for share in shares])
+            first, *_ = self._exchange("start", [(_packed(share),) for share in shares])
         except BaseException:
             self.close()
             raise
@@ -206,7 +206,9 @@ class EnvWorkers(Envs):
                 self._workers[index].close()
                 self._workers[index] = worker = self._replace()
                 if method != "start":
-                    worker.ask("start", cloudpickle.dumps(self._shares[index]))
+                    reply = worker.ask("start", _packed(self._shares[index]))
+                    if reply.error is not None:
+                        return reply
                 if method == "step":
                     return self._cut(index, lost)
                 worker.send(method, *arguments)
@@ -216,20 +218,31 @@ class EnvWorkers(Envs):
 
     def _cut(self, index: int, lost: str) -> Reply:
         """The next episodes of a worker in the place of a lost one: a step of which nothing is kept."""
-        count = self._shares[index].size
-        reply = self._workers[index].ask("reset", [number + 1 for number in self._episodes[self._rows[index]]])
+        count, cut = self._shares[index].size, self._episodes[self._rows[index]]
+        reply = self._workers[index].ask("reset", [number + 1 for number in cut])
         if reply.error is not None:
             return reply
         nothing, no = np.zeros(count), np.zeros(count, np.bool_)
         step = Step(reply.value, np.zeros_like(reply.value), nothing, no, no.copy(), nothing * np.nan, ~no)
         self.lost += count
-        return reply._replace(value=step, faults=[f"{lost}; replaced, its episodes are cut", *reply.faults])
+        fault = f"{lost}; replaced, and cut: episode {', '.join(map(str, cut))}"
+        return reply._replace(value=step, faults=[fault, *reply.faults])
 
     def _named(self, index: int) -> str:
         rows = self._rows[index]
         if rows.stop - rows.start == 1:
             return f"environment {rows.start}"
         return f"environments {rows.start} to {rows.stop - 1}"
+
+
+def _packed(share: Share) -> bytes:
+    """By value where it is not in a module; not every object can be sent."""
+    try:
+        return cloudpickle.dumps(share)
+    except (pickle.PicklingError, TypeError) as error:
+        raise InputError(
+            f"{share.source} cannot be sent to workers: {error}; make what it needs when it is called"
+        ) from error
 
 
 def make_workers(
@@ -326,7 +339,7 @@ class ProcessWorker(Worker):
             code = self.process.returncode
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-            raise WorkerLost(f"their worker process {self.process.pid} {how}{hint}") from error
+            raise WorkerLost(f"worker process {self.process.pid} {how}{hint}") from error
 
     def close(self) -> None: ...  # set for each instance
 
