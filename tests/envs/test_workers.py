@@ -70,23 +70,22 @@ def assert_same(one, two):
         assert (a.dtype, a.flags.writeable) == (b.dtype, b.flags.writeable)
 
 
-@pytest.mark.parametrize("source", [Obedient, "dmc/cartpole-balance"])
+@pytest.mark.parametrize("source", [Obedient, "mujoco/Hopper-v4"])
 def test_workers_give_the_bits_of_one_process(source):
-    repeat = 250 if isinstance(source, str) else None
-    settings = {"seed": 3, "num_envs": 5, "action_repeat": repeat}
+    settings = {"seed": 3, "num_envs": 5}
     with make_vector_env(source, **settings) as one, make_vector_env(source, **settings, workers=2) as two:
         assert (two.task, two.num_envs, two.spaces.actions.size) == (one.task, 5, one.action_size)
         both = one, two
         np.testing.assert_array_equal(one.reset(), two.reset())
         np.testing.assert_array_equal(one.reset(), two.reset())  # the next episodes
-        actions = np.random.default_rng(0).uniform(-0.8, 0.8, (20, 5, one.action_size)).astype(np.float32)
+        actions = np.random.default_rng(0).uniform(-0.8, 0.8, (60, 5, one.action_size)).astype(np.float32)
         ends = 0
         for action in actions:
             step = one.step(action)
             assert_same(step, two.step(action))
             assert one.episodes == two.episodes
             ends += (step.terminated | step.truncated).sum()
-        assert ends >= 15
+        assert ends >= 4
         for envs in both:
             envs.episodes = [4, 0, 2, 2, 0]
         np.testing.assert_array_equal(one.reset(), two.reset())
