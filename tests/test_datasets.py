@@ -210,12 +210,6 @@ def test_the_command_fetches_all_nine_and_fails_in_one_line(server, monkeypatch,
     assert "walker2d_medium-v2.hdf5" in line
 
 
-def test_the_nine_data_sets_have_their_files():
-    assert len(catalog.D4RL) == 9
-    row = catalog.find("d4rl/walker2d-medium-replay-v2")
-    assert (row.file, row.task) == ("walker2d_medium_replay-v2.hdf5", "mujoco/Walker2d-v4")
-
-
 def test_the_checker_reports_facts_and_problems(tmp_path):
     facts = dataset.examine(write_columns(tmp_path / "a.hdf5"))
     assert (facts["rows"], facts["transitions"], facts["episodes"], facts["terminated"]) == (7, 7, 3, 1)
