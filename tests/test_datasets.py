@@ -8,10 +8,10 @@ import pytest
 from offline_files import EPISODES, columns, mirrored, write_columns
 from servers import NOBODY
 
-from simbav2 import InputError
+from simbav2 import InputError, datasets
 from simbav2.cli import main
 from simbav2.config import Data
-from simbav2.datasets import catalog, dataset, hdf5
+from simbav2.datasets import dataset, hdf5
 from simbav2.normalization import RunningStatistics
 
 DISCOUNT = 0.5
@@ -203,7 +203,7 @@ def test_the_command_fetches_all_nine_and_fails_in_one_line(server, monkeypatch,
     assert main(["offline", "--download"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(set(server.asked)) == 9
     dataset.locate(NAME).unlink()
-    monkeypatch.setattr(catalog, "MIRRORS", (NOBODY,))
+    monkeypatch.setattr(datasets, "MIRRORS", (NOBODY,))
     assert main(["offline", NAME, "--download"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "could not be downloaded" in line
