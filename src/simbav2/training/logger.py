@@ -23,7 +23,7 @@ from simbav2.checkpoint import checkpoint
 from simbav2.checkpoint.files import damage, read_lines, read_table, sync, versions, write_json, write_text
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config
-from simbav2.datasets.catalog import D4RL
+from simbav2.datasets import D4RL
 from simbav2.diagnostics import parameter_counts
 from simbav2.envs.tasks import normalized_score
 from simbav2.errors import printable
