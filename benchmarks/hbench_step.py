@@ -17,7 +17,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from simbav2.envs.humanoid_bench.env import FRAME_SKIP, HumanoidBench
+from simbav2.envs.humanoid_bench import FRAME_SKIP, HumanoidBench
 from simbav2.envs.humanoid_bench.tasks import TASKS
 
 LIMIT = 1.15

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 from servers import OneFile, serving
 
-from simbav2.datasets import catalog
+from simbav2 import datasets
 from simbav2.datasets.hdf5 import Episode
 
 
@@ -58,8 +58,8 @@ def mirrored(file: Path, monkeypatch, cache: Path) -> Iterator[type[OneFile]]:
     """A server with `file` as that of every data set of D4RL, from the only mirror; the cache is new."""
     OneFile.reset(monkeypatch, file.read_bytes())
     digest = hashlib.sha256(OneFile.content).hexdigest()
-    monkeypatch.setattr(catalog, "D4RL", {id: replace(row, sha256=digest) for id, row in catalog.D4RL.items()})
+    monkeypatch.setattr(datasets, "D4RL", {id: replace(row, sha256=digest) for id, row in datasets.D4RL.items()})
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with serving(OneFile) as address:
-        monkeypatch.setattr(catalog, "MIRRORS", (f"{address}/d4rl/",))
+        monkeypatch.setattr(datasets, "MIRRORS", (f"{address}/d4rl/",))
         yield OneFile

@@ -20,7 +20,6 @@ from simbav2.envs.dmc import ControlSuite
 from simbav2.envs.vector import START_ATTEMPTS, check_dropped, make_vector_env
 from simbav2.errors import BadStep, Diverged, SimulationDiverged
 from simbav2.experiments.report.runs import read_run
-from simbav2.normalization import RunningStatistics
 from simbav2.training import make_dataset, run
 from simbav2.training.evaluate import evaluate
 
@@ -355,15 +354,6 @@ def test_the_other_environments_keep_their_transitions():
     ended = [episode for _ in range(3) for episode in loop.step()]
     assert [episode.length for episode in ended] == [5, 5]  # of environments 0 and 2
     assert [episode.length for episode in loop.step() + loop.step()] == [5]
-
-
-def test_returns_of_a_step_that_failed_everywhere():
-    statistics = RunningStatistics.start(1, 2)
-    one, nobody, everybody = np.ones(2), np.zeros(2, bool), np.ones(2, bool)
-    before = statistics.with_reward(one, nobody, 0.5, nobody)
-    after = before.with_reward(one, nobody, 0.5, everybody)
-    jax.tree.map(np.testing.assert_array_equal, after.returns.moments, before.returns.moments)
-    np.testing.assert_array_equal(after.returns.running, [0, 0])
 
 
 def test_an_update_waits_for_the_first_transition():

@@ -8,11 +8,10 @@ import sys
 import pytest
 from sweep_plan import SETTINGS
 
-from simbav2 import SimbaV2, tasks
+from simbav2 import tasks
 from simbav2.cli import main
 from simbav2.config import presets
 from simbav2.config.tree import settings
-from simbav2.envs import rendering
 from simbav2.envs.humanoid_bench import assets
 
 
@@ -41,6 +40,9 @@ def refused(capsys, *arguments: object) -> str:
         (["evaluate", "/nowhere"], "holds no saved agent"),
         (["evaluate", "/nowhere", "--episodes", "0"], "at least 1"),
         (["resume", "/nowhere"], "holds no run"),
+        (["export", "/nowhere", "--format", "onnx"], "holds no saved agent"),
+        (["export", "/nowhere"], "--format"),
+        (["import-release", "/nowhere", "--observation-size=5", "--action-size=1", "--out=x"], "/nowhere"),
         (["report", "/nowhere"], "/nowhere"),
         (["report", "/nowhere", "--watch", "0"], "at least 1"),
         (["tasks", "dmc-eazy"], "dmc-easy"),
@@ -206,32 +208,3 @@ def test_bad_sources_of_files_are_refused(capsys, folder, monkeypatch):
     assert "correct or unset it" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
     (folder.parent / "elsewhere").symlink_to(folder)
     assert f"{assets.VARIABLE} names another" in refused(capsys, "assets", "humanoid-bench", "--from", folder)
-
-
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("agents") / "hopper"  # which falls at once
-    SimbaV2("mujoco/Hopper-v4", **{"actor.width": 8, "critic.width": 8}).save(folder)
-    return folder
-
-
-def test_a_video_is_recorded(capsys, agent, tmp_path):
-    pytest.importorskip("imageio_ffmpeg", reason="pip install 'simbav2[video]'")
-    if not any(map(rendering.draws, ("egl", "osmesa"))):
-        pytest.skip("no GL library draws here")
-    path = tmp_path / "out.mp4"
-    assert main(["evaluate", str(agent), "--episodes", "1", "--video", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["video"] == str(path)
-    assert path.stat().st_size > 1000
-
-
-def test_what_a_video_needs_is_named(capsys, agent, tmp_path, monkeypatch):
-    pytest.importorskip("imageio_ffmpeg", reason="pip install 'simbav2[video]'")
-    rendering.choose_library.cache_clear()
-    monkeypatch.delenv("MUJOCO_GL", raising=False)
-    monkeypatch.setattr(rendering, "draws", lambda library: False)
-    assert "install libegl1 or libosmesa6" in refused(capsys, "evaluate", agent, "--video", tmp_path / "out.mp4")
-    assert not list(tmp_path.iterdir())
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    assert "pip install 'simbav2[video]'" in refused(capsys, "evaluate", agent, "--video", tmp_path / "out.mp4")

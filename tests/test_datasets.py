@@ -8,10 +8,10 @@ import pytest
 from offline_files import EPISODES, columns, mirrored, write_columns
 from servers import NOBODY
 
-from simbav2 import InputError
+from simbav2 import InputError, datasets
 from simbav2.cli import main
 from simbav2.config import Data
-from simbav2.datasets import catalog, dataset, hdf5
+from simbav2.datasets import dataset, hdf5
 from simbav2.normalization import RunningStatistics
 
 DISCOUNT = 0.5
@@ -203,17 +203,11 @@ def test_the_command_fetches_all_nine_and_fails_in_one_line(server, monkeypatch,
     assert main(["offline", "--download"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(set(server.asked)) == 9
     dataset.locate(NAME).unlink()
-    monkeypatch.setattr(catalog, "MIRRORS", (NOBODY,))
+    monkeypatch.setattr(datasets, "MIRRORS", (NOBODY,))
     assert main(["offline", NAME, "--download"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "could not be downloaded" in line
     assert "walker2d_medium-v2.hdf5" in line
-
-
-def test_the_nine_data_sets_have_their_files():
-    assert len(catalog.D4RL) == 9
-    row = catalog.find("d4rl/walker2d-medium-replay-v2")
-    assert (row.file, row.task) == ("walker2d_medium_replay-v2.hdf5", "mujoco/Walker2d-v4")
 
 
 def test_the_checker_reports_facts_and_problems(tmp_path):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from toys import CHAIN, TINY, Chain
 
-from simbav2 import SimbaV2
+from simbav2 import SimbaV2, diagnostics
 from simbav2.config import override, presets
 from simbav2.diagnostics import norms, parameter_counts
-from simbav2.networks import probe
 from simbav2.networks.sphere import UnitColumns
 from simbav2.training import run
 
@@ -57,7 +56,7 @@ def test_norms_are_weighted_by_the_share_of_parameters():
 @pytest.mark.numerics
 def test_a_unit_is_dead_when_it_is_silent_for_the_whole_batch():
     units = [jnp.array([[0.0, 1.0], [0.0, 0.0]]), jnp.array([[0.0, 2.0], [3.0, 0.0]])]
-    assert float(probe.dead(units)) == 0.25
+    assert float(diagnostics.dead(units)) == 0.25
 
 
 @pytest.mark.parametrize(("width", "millions"), [(128, 0.3), (256, 1.1), (512, 4.5), (1024, 17.8)])

@@ -20,8 +20,7 @@ from doc_pages import PAGES, ROOT, blocks, commands, every_block, hooks, inline_
 from simbav2 import cli
 from simbav2.cli.parser import parse
 from simbav2.config import leaves, override, presets
-from simbav2.datasets import hdf5
-from simbav2.datasets.catalog import D4RL
+from simbav2.datasets import D4RL, hdf5
 from simbav2.envs.tasks import find
 from simbav2.experiments.sweep.plan import read_plan
 

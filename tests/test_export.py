@@ -166,22 +166,6 @@ def test_from_the_command_line_to_another_process(finished, tmp_path, capsys, fo
     assert played.stdout.startswith("episode 0: return ")
 
 
-def test_the_command_line_refuses_in_one_line(finished, capsys):
-    for arguments, message in (
-        (["export", str(finished), "--format", "onx"], "did you mean 'onnx'"),
-        (["export", "/nowhere", "--format", "onnx"], "holds no saved agent"),
-        (["export", str(finished)], "--format"),
-        (
-            ["import-release", "/nowhere", "--observation-size", "5", "--action-size", "1", "--out", "x"],
-            "/nowhere",
-        ),
-    ):
-        assert main(arguments) == 2
-        captured = capsys.readouterr()
-        assert captured.err.count("\n") == 1
-        assert message in captured.err
-
-
 # The list of operations. ------------------------------------------------------------------------------------
 
 SPHERE = config.Hyperspherical()

@@ -19,7 +19,7 @@ from simbav2.config import Architecture, setting
 from simbav2.envs import tasks
 from simbav2.envs.tasks import Suite, Task
 from simbav2.experiments.report import report
-from simbav2.experiments.sweep.retry import Outcome
+from simbav2.experiments.sweep.local import Outcome
 
 
 @pytest.fixture

@@ -19,9 +19,11 @@ def test_the_run_folder_is_complete(finished):
     summary = json.loads((finished / "summary.json").read_text())
     expected = (
         "task preset seed env_steps decisions updates final_return final_success dropped_steps normalized_score "
-        "seconds updates_per_second seconds_per_action params_sha256 parameters measures warnings versions"
+        "seconds updates_per_second seconds_per_action compile_seconds params_sha256 parameters measures warnings "
+        "versions"
     )
     assert set(summary) == set(expected.split())
+    assert summary["compile_seconds"] > 0
     assert (summary["task"], summary["seed"], summary["env_steps"]) == (TASK, 1, 1_600)
     config = json.loads((finished / "config.json").read_text())
     assert (config["critic"]["num_critics"], config["settings"]["critic.width"]) == (2, 16)

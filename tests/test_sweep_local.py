@@ -16,7 +16,7 @@ from toys import TINY
 
 from simbav2 import SimbaV2, cli
 from simbav2.checkpoint import lock
-from simbav2.experiments.sweep import local, retry
+from simbav2.experiments.sweep import local
 from simbav2.experiments.sweep.estimate import estimate
 from simbav2.experiments.sweep.local import Machine
 from simbav2.experiments.sweep.plan import read_plan
@@ -99,7 +99,7 @@ def stubs(monkeypatch):
     def start(words, share, output):
         return subprocess.Popen([sys.executable, stub_worker.__file__, *words], stdout=output, text=True)
 
-    monkeypatch.setattr(retry, "start", start)
+    monkeypatch.setattr(local, "start", start)
     monkeypatch.setattr("simbav2.experiments.report.report.report", lambda folders, out: (out, (), None))
 
 
@@ -146,7 +146,7 @@ def test_a_run_that_another_sweep_took_first_is_left_to_it(tmp_path, monkeypatch
 def test_a_log_that_cannot_be_written_is_the_runs_failure(tmp_path):
     (tmp_path / "logs").touch()  # a file where the folder should be
     (only,) = read_plan(str(write(tmp_path, seeds=1))).runs
-    outcome = retry.run_with_retries(only, tmp_path, Share(1), retries=5)
+    outcome = local.run_with_retries(only, tmp_path, Share(1), retries=5)
     assert outcome.state == "failed"
     assert outcome.error.startswith(str(tmp_path / "logs"))
 

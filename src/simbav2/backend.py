@@ -31,6 +31,18 @@ def keep_compiled(folder: str | None) -> None:
     _jax_config.update("jax_compilation_cache_dir", folder)
 
 
+class CompileClock:
+    """Seconds that this process has spent compiling, or reading what was compiled before."""
+
+    seconds = 0.0
+
+    def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            self.seconds += duration_secs
+
+
+compile_clock = CompileClock()
+jax.monitoring.register_event_duration_secs_listener(compile_clock)
 os.environ["XLA_FLAGS"] = merge_xla_flags(os.environ.get("XLA_FLAGS", ""), _FLAGS)
 if compiled_folder() is None:  # JAX_COMPILATION_CACHE_DIR would be there already
     keep_compiled(str(cache_folder("compiled")))

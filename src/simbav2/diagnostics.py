@@ -7,15 +7,14 @@ block) or the predictor (the heads). Nothing here changes the learner's state.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from simbav2.config import Config
 from simbav2.learner import Learner, LearnerState
-from simbav2.networks import probe
 from simbav2.networks.build import build
 from simbav2.networks.sphere import columns
 from simbav2.types import Array, Normalizer, Params, Transition, Variables
@@ -31,9 +30,9 @@ def compute(learner: Learner, state: LearnerState, normalizer: Normalizer, raw: 
     _, actor_gradient = learner.actor_gradient(state, state.critic, batch, actor_key)
     (_, outcome), critic_gradient = learner.critic_gradient(state, batch, target_key)
 
-    seen_in_actor = probe.look(networks.policy, state.actor.variables, batch.observation)
+    seen_in_actor = look(networks.policy, state.actor.variables, batch.observation)
     seen_in_critics = [
-        probe.look(networks.critic.member, Variables(*member), batch.observation, batch.action)
+        look(networks.critic.member, Variables(*member), batch.observation, batch.action)
         for member in zip(critic, state.critic.batch_stats or [None] * len(critic), strict=True)
     ]
     features = {
@@ -44,8 +43,8 @@ def compute(learner: Learner, state: LearnerState, normalizer: Normalizer, raw: 
     found = {
         **_named("actor", norms(actor, actor_gradient, seen_in_actor.features)),
         **_named("critic", norms(_numbered(critic), _numbered(critic_gradient), features)),
-        "actor/dead_units": probe.dead(seen_in_actor.units),
-        "critic/dead_units": probe.dead([units for seen in seen_in_critics for units in seen.units]),
+        "actor/dead_units": dead(seen_in_actor.units),
+        "critic/dead_units": dead([units for seen in seen_in_critics for units in seen.units]),
         **networks.value.watch(outcome.bootstrap),
     }
     spherical = columns((actor, critic))
@@ -68,7 +67,7 @@ def _distance_from_sphere(kernel: Array) -> Array:
 
 def norms(params: Params, gradient: Params, features: dict[str, Array]) -> dict[str, Array]:
     """sqrt(sum w_i |.|^2) of features, parameters and gradients, and the same of the ratios |g_i| / |theta_i|."""
-    parameters, gradients = probe.layers(params), probe.layers(gradient)
+    parameters, gradients = layers(params), layers(gradient)
     found: dict[str, Array] = {}
     for group in GROUPS:
         sizes = {
@@ -90,6 +89,56 @@ def norms(params: Params, gradient: Params, features: dict[str, Array]) -> dict[
 
 def _square(arrays: list[Array]) -> Array:
     return sum(jnp.sum(array * array) for array in arrays)
+
+
+# Inside a network. A layer is a module with parameters of its own; its name is its path (`encoder/UnitDense_0`).
+
+
+class Seen(NamedTuple):
+    features: dict[str, Array]  # layer -> its output [B, size]
+    units: list[Array]  # [B, size], the relu units of each block or hidden layer
+
+
+def layers(params: Params) -> dict[str, list[Array]]:
+    """The arrays of every layer."""
+    found: dict[str, list[Array]] = {}
+
+    def walk(node: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        own = [value for value in node.values() if not isinstance(value, Mapping)]
+        if own:
+            found["/".join(path)] = jax.tree.leaves(own)
+        for name, value in node.items():
+            if isinstance(value, Mapping):
+                walk(value, (*path, name))
+
+    walk(params, ())
+    return found
+
+
+def look(module: Any, variables: Variables, *inputs: Array) -> Seen:
+    """Apply a network and note what its layers give."""
+    params = variables.params
+    _, seen = module.apply(
+        variables.collections, *inputs, capture_intermediates=True, mutable=["intermediates", "units"]
+    )
+    outputs = seen["intermediates"]
+
+    def output(layer: str) -> Array:
+        node: Any = outputs
+        for name in layer.split("/"):
+            node = node[name]
+        return node["__call__"][0]
+
+    return Seen({layer: output(layer) for layer in layers(params)}, jax.tree.leaves(seen.get("units", {})))
+
+
+def dead(units: list[Array]) -> Array:
+    """The share of units that are silent for the whole batch."""
+    silent = jnp.concatenate([jnp.all(x <= 0, axis=0) for x in units])
+    return jnp.mean(silent)
+
+
+# Sizes. ---------------------------------------------------------------------------------------------------
 
 
 class ParameterCounts(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from dm_control.utils.rewards import tolerance
 
+from simbav2.envs.humanoid_bench import HumanoidBench
 from simbav2.envs.humanoid_bench.assets import VARIABLE
-from simbav2.envs.humanoid_bench.env import HumanoidBench
 from simbav2.envs.humanoid_bench.tasks import TASKS
 from simbav2.errors import InputError
 

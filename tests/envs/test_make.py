@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import TimeLimit
 
 from simbav2.envs import rendering, wrappers
-from simbav2.envs.make import Attempt, attempt, describe, make_env, missing
+from simbav2.envs.make import Attempt, attempt, describe, make_env
 from simbav2.envs.spaces import UnitActions
 from simbav2.envs.tasks import find
 from simbav2.errors import InputError
@@ -206,19 +206,17 @@ def test_the_facts_of_an_environment():
         ("no_such_module:Thing-v0", "'no_such_module:Thing-v0' is neither a task nor a Gymnasium id"),
         (lambda: 3, "expected a task id, .* which made 3"),
         (17, "expected a task id, .* got 17"),
+        ({"seed": -1}, "seed"),
+        ({"action_repeat": 0}, "action_repeat"),
+        ({"render_mode": "rgb_array"}, "render_mode"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(source, message):
-    with pytest.raises(InputError, match=message) as error:
-        make_env(source)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("bad", [{"seed": -1}, {"action_repeat": 0}, {"render_mode": "rgb_array"}])
-def test_bad_settings_are_refused(bad, monkeypatch):
+def test_what_cannot_be_used_is_refused_in_one_line(source, message, monkeypatch):
     monkeypatch.setattr("simbav2.envs.make.choose_library", lambda: "egl")
-    with pytest.raises(InputError, match=next(iter(bad))):
-        make_env(Counter(), **bad)
+    settings, source = (source, Counter) if isinstance(source, dict) else ({}, source)
+    with pytest.raises(InputError, match=message) as error:
+        make_env(source, **settings)
+    assert "\n" not in str(error.value)
 
 
 def test_a_missing_package_comes_with_its_install_line(monkeypatch):
@@ -267,8 +265,3 @@ def test_a_problem_comes_with_its_remedy(monkeypatch, error, problem, remedy):
 
     monkeypatch.setattr("simbav2.envs.make.make_env", fail)
     assert attempt(find("mujoco/Ant-v4")) == Attempt("mujoco/Ant-v4", "mujoco", False, problem, remedy)
-
-
-def test_a_suite_is_missing_when_none_of_its_tasks_works():
-    tried = [("a/1", "a", False, "one of two"), ("a/2", "a", True), ("b/1", "b", False, "first"), ("b/2", "b", 0)]
-    assert [one.problem for one in missing([Attempt(*row) for row in tried])] == ["first"]

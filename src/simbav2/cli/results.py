@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simbav2.cli.parser import AddCommand, add_option, print_facts, print_json
-from simbav2.datasets.catalog import LEVELS
+from simbav2.datasets import LEVELS
 from simbav2.errors import InputError, printable
 from simbav2.runtime import STOPPED
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simbav2.cli.parser import AddCommand, Parser, add_option, download_bar
 from simbav2.config import override, presets
 from simbav2.config import tree as config
-from simbav2.datasets.catalog import D4RL
+from simbav2.datasets import D4RL
 from simbav2.errors import InputError, printable
 from simbav2.experiments.sweep.plan import run_argv
 from simbav2.runtime import STOPPED

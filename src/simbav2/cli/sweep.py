@@ -14,7 +14,7 @@ from simbav2.experiments.sweep.plan import Plan, PlannedRun, named_plans, read_p
 from simbav2.runtime import STOPPED
 
 if TYPE_CHECKING:
-    from simbav2.experiments.sweep.retry import Outcome
+    from simbav2.experiments.sweep.local import Outcome
     from simbav2.experiments.sweep.status import SweepTable
 
 GIGABYTE = 1 << 30

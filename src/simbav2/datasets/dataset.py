@@ -1,4 +1,4 @@
-"""A data set in memory (a replay that is full from the start), where its file is, and a report about the file."""
+"""A data set in memory (a replay that is full from the start), from a file or Minari; a report about a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simbav2 import download, runtime
+from simbav2 import datasets, download, runtime
 from simbav2.config import Data
-from simbav2.datasets import catalog, hdf5
-from simbav2.datasets.hdf5 import Source
-from simbav2.datasets.minari import PREFIX, MinariSource
+from simbav2.datasets import hdf5
+from simbav2.datasets.hdf5 import Chunk, Source
+from simbav2.envs.spaces import FlatObservations, UnitActions
 from simbav2.errors import InputError
 from simbav2.normalization import RunningStatistics
 from simbav2.replay import Replay
+
+MINARI = "minari/"  # the start of its ids
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def opened(data: Data) -> Iterator[Source]:
     """The source that a config names, open for reading."""
     name = data.source
     assert name is not None
-    if name.startswith(PREFIX):
+    if name.startswith(MINARI):
         yield MinariSource(name)
     else:
         with hdf5.opened(locate(name, data.file)) as recording:
@@ -88,6 +90,52 @@ def load(data: Data, discount: float, n_step: int = 1) -> Dataset:
     return dataset
 
 
+# Minari. --------------------------------------------------------------------------------------------------
+
+
+class MinariSource:
+    """An installed Minari data set, such as `minari/mujoco/hopper/medium-v0`.
+
+    Observations are flattened, actions rescaled to [-1, 1].
+    """
+
+    def __init__(self, name: str, download: bool = False) -> None:
+        try:
+            import minari
+        except ImportError as error:
+            raise InputError(f"{name} needs Minari ({error}); pip install 'simbav2[offline]'") from error
+        try:
+            data = minari.load_dataset(name.removeprefix(MINARI), download=download)
+        except Exception as error:  # Minari raises what its storage raises: not found, no network, damaged
+            raise InputError(
+                f"{name} cannot be loaded ({error}); `simbav2 offline {name} --download` fetches it"
+            ) from error
+        self.name = name
+        self._data: Any = data
+        self._actions = UnitActions(data.action_space, name)
+        self._observations = FlatObservations(data.observation_space, name)
+        spec = data.spec.env_spec
+        self.task: str | None = spec.id if spec else None
+        self.transitions = int(data.total_steps)
+        self.observation_size = self._observations.size
+        self.action_size = self._actions.size
+
+    def chunks(self) -> Iterator[Chunk]:
+        first = 0
+        for episode in self._data.iterate_episodes():
+            count = len(episode.rewards)
+            observation = self._observations.flatten(episode.observations, (count + 1,))
+            action = self._actions.from_environment(episode.actions)
+            reward = np.asarray(episode.rewards, np.float32)
+            for key, column in {"observations": observation, "actions": action, "rewards": reward}.items():
+                hdf5.check(self.name, key, column, first)
+            terminated = np.asarray(episode.terminations, np.bool_)
+            end = np.array([count - 1])
+            over = np.arange(count) == end
+            yield Chunk(observation[:-1], action, reward, terminated, over, end, observation[-1:])
+            first += count
+
+
 # Files. ---------------------------------------------------------------------------------------------------
 
 
@@ -97,7 +145,7 @@ def locate(name: str, file: str | None = None) -> Path:
         return Path(file).expanduser()
     if Path(name).expanduser().suffix in (".hdf5", ".h5") and not name.startswith("d4rl/"):
         return Path(name).expanduser()
-    row = catalog.find(name)
+    row = datasets.find(name)
     path = cache_path(row)
     if not path.is_file():
         raise InputError(
@@ -111,17 +159,17 @@ def locate(name: str, file: str | None = None) -> Path:
     return path
 
 
-def cache_path(row: catalog.D4RLDataset) -> Path:
+def cache_path(row: datasets.D4RLDataset) -> Path:
     return runtime.cache_folder("d4rl") / row.file
 
 
 def fetch(name: str, progress: download.Progress | None = None) -> str:
     """Download a D4RL or Minari data set unless it is here; returns where it is now."""
-    if name.startswith(PREFIX):
+    if name.startswith(MINARI):
         return MinariSource(name, download=True).name
-    row = catalog.find(name)
+    row = datasets.find(name)
     if not cache_path(row).is_file():
-        addresses = [mirror + row.file for mirror in catalog.MIRRORS]
+        addresses = [mirror + row.file for mirror in datasets.MIRRORS]
         otherwise = f"get {row.file} elsewhere and pass --data FILE"
         download.fetch(cache_path(row), addresses, row.id, otherwise, row.sha256, progress=progress)
     return str(locate(name))

@@ -39,7 +39,7 @@ SUITES = {
     "dmc-hard": Suite("DMC-Hard", "return / 1000",      "return",  "simbav2.envs.dmc",      4.2e-4, False),
     "myosuite": Suite("MyoSuite", "success rate",       "success", "simbav2.envs.myosuite", 1.5e-3, False,
                       extra="myosuite"),
-    "hbench":   Suite("HBench",   "success-normalised", "return",  "simbav2.envs.humanoid_bench.env", 5.0e-4, True,
+    "hbench":   Suite("HBench",   "success-normalised", "return",  "simbav2.envs.humanoid_bench", 5.0e-4, True,
                       model_files=True),
 }
 # fmt: on

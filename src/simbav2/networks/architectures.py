@@ -2,7 +2,7 @@
 
 How a network is applied decides its mode: batch normalisation uses the batch's statistics where the collection
 `batch_stats` is mutable, else the running ones; dropout is on where there is a random stream `dropout`. Relu units
-are sown into the collection `units` for `networks.probe`; otherwise that costs nothing.
+are sown into the collection `units` for `diagnostics`; otherwise that costs nothing.
 """
 
 from __future__ import annotations

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from simbav2.actor_critic import ActorCritic
+from simbav2.backend import compile_clock
 from simbav2.checkpoint import checkpoint
 from simbav2.checkpoint.files import damage, read_lines, read_table, sync, versions, write_json, write_text
 from simbav2.checkpoint.rotation import CheckpointRotation
 from simbav2.config import Config
-from simbav2.datasets.catalog import D4RL
+from simbav2.datasets import D4RL
 from simbav2.diagnostics import parameter_counts
 from simbav2.envs.tasks import normalized_score
 from simbav2.errors import printable
@@ -222,6 +223,7 @@ class RunLogger(Logger):
             "seconds": round(self.seconds, 1),
             "updates_per_second": round(agent.updates / self.seconds, 2),
             "seconds_per_action": _seconds_per_action(agent),
+            "compile_seconds": round(compile_clock.seconds, 1),
             "params_sha256": checkpoint.params_sha256(agent),
             "parameters": counts._asdict(),
             "measures": {name: value for name, value in self.health.latest.items() if "/" in name},

@@ -15,8 +15,7 @@ import numpy as np
 
 from simbav2.agent import Agent
 from simbav2.checkpoint import rotation
-from simbav2.datasets import hdf5
-from simbav2.datasets.catalog import LEVELS
+from simbav2.datasets import LEVELS, hdf5
 from simbav2.datasets.hdf5 import Episode
 from simbav2.envs.vector import check_dropped, make_vector_env
 from simbav2.errors import InputError

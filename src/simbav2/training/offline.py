@@ -13,7 +13,7 @@ from typing import Any
 
 from simbav2.agent import Agent
 from simbav2.config import Config, Data, override, presets
-from simbav2.datasets import catalog, dataset
+from simbav2.datasets import D4RL, dataset
 from simbav2.datasets.hdf5 import Source
 from simbav2.envs.tasks import Task
 from simbav2.envs.vector import make_vector_env
@@ -66,8 +66,8 @@ def _name(source: str) -> str:
 
 
 def _task(source: str, opened: Source) -> str:
-    if source in catalog.D4RL:
-        return catalog.D4RL[source].task
+    if source in D4RL:
+        return D4RL[source].task
     if opened.task is None:
         raise InputError(f"{source} does not say which environment it was recorded in; give --task")
     return opened.task

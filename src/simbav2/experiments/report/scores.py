@@ -167,7 +167,7 @@ class Method:
 
     @property
     def cost(self) -> str:
-        """Of an update, counted from the configs, and the updates per second measured; empty where unknown."""
+        """Of an update, counted from the configs; its speed and compilation as measured; empty where unknown."""
         counted = [run.compute for run in self.runs if run.compute]
         per_step = [run.updates_per_env_step or math.nan for run in self.runs]
         found = {
@@ -175,6 +175,7 @@ class Method:
             "{}M weights": [(each.actor_weights + each.critic_weights) / 1e6 for each in counted],
             "updates per simulator step: {}": [] if any(run.dataset for run in self.runs) else per_step,
             "measured per second: {}": [run.fact("updates_per_second") for run in self.runs],
+            "compiled in {} s": [run.fact("compile_seconds") for run in self.runs],
         }
         return ", ".join(text.format(_range(values)) for text, values in found.items() if _range(values))
 

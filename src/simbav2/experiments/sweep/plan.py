@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simbav2.config import Config, other_schedule, override, presets, to_json
-from simbav2.datasets.catalog import D4RL
-from simbav2.datasets.catalog import find as find_data
+from simbav2.datasets import D4RL
+from simbav2.datasets import find as find_data
 from simbav2.envs.tasks import SUITES, Task, families, find, tasks
 from simbav2.errors import InputError, nearest
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from simbav2.checkpoint import lock
 from simbav2.envs import ray_workers
+from simbav2.experiments.sweep.local import Outcome, run_with_retries
 from simbav2.experiments.sweep.plan import PlannedRun
-from simbav2.experiments.sweep.retry import Outcome, run_with_retries
 from simbav2.experiments.sweep.worker import Share
 from simbav2.runtime import stop_signals
 
