@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from simbav2.envs.env_list import START_ATTEMPTS, CheckedEnvs, EnvList, Envs, Observations, Step, check_dropped
 from simbav2.envs.make import Source, describe, make_env, obtain
+from simbav2.envs.ray_workers import RayWorker, connect
 from simbav2.envs.spaces import FlatObservations, Spaces, UnitActions
 from simbav2.envs.tasks import custom_task
-from simbav2.envs.workers import Backend, make_workers
+from simbav2.envs.workers import EnvWorkers, ProcessWorker, Share
 from simbav2.envs.wrappers import episode_seed
 from simbav2.errors import BadStep, DropBadSteps, InputError
 
@@ -29,7 +31,7 @@ def make_vector_env(
     action_repeat: int | None = None,
     drop_bad_steps: DropBadSteps = "diverged",
     workers: int = 0,
-    backend: Backend = "local",
+    backend: Literal["local", "ray"] = "local",
     address: str | None = None,
 ) -> Envs:
     """`num_envs` (or one) of `source`, here or shared out among workers; or all of a vector environment."""
@@ -42,7 +44,19 @@ def make_vector_env(
             raise InputError(
                 f"env_workers is {workers}, but {source} came; give an id or a callable that makes one"
             )
-        return make_workers(source, seed, num_envs or 1, action_repeat, drop_bad_steps, workers, backend, address)
+        total = num_envs or 1
+        if workers > total:
+            raise InputError(f"env_workers is {workers}, but num_envs is {total}; expected at most one for each")
+        bounds = [total * index // workers for index in range(workers + 1)]
+        shares = [
+            Share(source, seed, first, last - first, total, action_repeat, drop_bad_steps)
+            for first, last in pairwise(bounds)
+        ]
+        if backend == "local":
+            return EnvWorkers(shares, ProcessWorker)
+        ray = connect(address, actors=workers)
+        # In the place of a lost one no whole core may be free.
+        return EnvWorkers(shares, lambda: RayWorker(ray, 0 if address is None else 1), lambda: RayWorker(ray, 0))
     # Only a call tells whether a callable makes vector environments.
     first = source if isinstance(source, str | VectorEnv) else obtain(source)
     if isinstance(first, VectorEnv):

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -29,7 +29,6 @@ from simbav2.envs.env_list import START_ATTEMPTS, EnvList, Envs, Observations, S
 from simbav2.envs.make import describe, make_env
 from simbav2.errors import BadStep, DropBadSteps, Failure, InputError
 
-Backend = Literal["local", "ray"]
 CLOSING = 5.0  # seconds that a worker has to end
 MEMORY = 16 << 20  # bytes of address space shared with a process; only what messages fill is taken
 
@@ -243,32 +242,6 @@ def _packed(share: Share) -> bytes:
         raise InputError(
             f"{share.source} cannot be sent to workers: {error}; make what it needs when it is called"
         ) from error
-
-
-def make_workers(
-    source: Any,
-    seed: int,
-    num_envs: int,
-    action_repeat: int | None,
-    drop_bad_steps: DropBadSteps,
-    workers: int,
-    backend: Backend,
-    address: str | None,
-) -> EnvWorkers:
-    if workers > num_envs:
-        raise InputError(f"there are {workers} workers for {num_envs} environments; expected at most one for each")
-    bounds = [num_envs * index // workers for index in range(workers + 1)]
-    shares = [
-        Share(source, seed, first, last - first, num_envs, action_repeat, drop_bad_steps)
-        for first, last in pairwise(bounds)
-    ]
-    if backend == "local":
-        return EnvWorkers(shares, ProcessWorker)
-    from simbav2.envs.ray_workers import RayWorker, connect
-
-    ray = connect(address, actors=workers)
-    # In the place of a lost one no whole core may be free.
-    return EnvWorkers(shares, lambda: RayWorker(ray, 0 if address is None else 1), lambda: RayWorker(ray, 0))
 
 
 # Processes of this machine. -------------------------------------------------------------------------------
