@@ -193,3 +193,9 @@ def test_arrays_that_exceed_the_shared_memory_go_through_the_pipe(monkeypatch):
     for one, two in zip(sent, received, strict=True):
         np.testing.assert_array_equal(one, two)
         assert two.flags.writeable
+
+
+def test_a_cluster_that_is_not_there_is_told_in_one_line():
+    pytest.importorskip("ray")
+    with pytest.raises(InputError, match=r"^no Ray cluster at 127.0.0.1:1: .*Connection refused$"):
+        make_vector_env(Obedient, workers=1, backend="ray", address="127.0.0.1:1")
