@@ -15,6 +15,7 @@ from toys import TINY, Chain
 
 from simbav2 import Agent, Callback, Failure, InputError
 from simbav2.checkpoint import rotation
+from simbav2.cli import main
 from simbav2.training import run
 
 SAME_STEP = gym.vector.AutoresetMode.SAME_STEP
@@ -97,7 +98,7 @@ def test_a_vector_from_make_vec_is_made_again_for_evaluation():
 # Workers: the results do not depend on where environments step. ---------------------------------------------
 
 
-def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_process(tmp_path):
+def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_process(tmp_path, empty_reports):
     folder, settings = tmp_path / "run", {**SETTINGS, "num_envs": 4}
     process = start(folder, "--num-envs=4", "--env-workers=2", "--evaluation-workers=2")
     wait(lambda: process.poll() is not None or len(rotation.checkpoints(folder)) > 1)
@@ -106,8 +107,7 @@ def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_proce
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     wait(lambda: not any(Path(f"/proc/{child}").exists() for child in children), seconds=30)
-    agent = Agent(TASK, seed=1, **settings, env_workers=1)  # another machine has other cores
-    assert run.start_or_resume(agent, folder) is not None
+    assert main(["resume", str(folder), "--env-workers=1", "--evaluation-workers=0"]) == 0  # other cores
     run.start(Agent(TASK, seed=1, **settings), tmp_path / "whole")
     assert results(folder) == results(tmp_path / "whole")
 
@@ -124,6 +124,6 @@ def test_a_run_whose_worker_dies_says_so_and_goes_on_from_there(tmp_path):
     with pytest.raises(Failure, match=r"Chain, seed 0, environment 1: worker process \d+ was killed by SIGKILL"):
         run.start(Agent(chain, **settings, env_workers=2), folder, callbacks=[Kills()])
     assert "environment 1: worker process" in json.loads((folder / "failure.json").read_text())["error"]
-    run.resume(folder, env=chain)
+    assert run.start_or_resume(Agent(chain, **settings), folder)  # without workers
     run.start(Agent(chain, **settings), tmp_path / "whole")
     assert results(folder) == results(tmp_path / "whole")

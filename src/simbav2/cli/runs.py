@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simbav2.cli.parser import AddCommand, Parser, add_option, download_bar
-from simbav2.config import override, presets
+from simbav2.config import WORKERS, Config, override, presets
 from simbav2.config import tree as config
 from simbav2.datasets import D4RL
 from simbav2.errors import InputError, printable
@@ -50,6 +50,9 @@ def add(command: AddCommand) -> None:
     parser = command("resume", _resume, "resume a stopped run")
     parser.add_argument("folder", type=Path, metavar="RUN", help="the run's folder")
     add_option(parser, "--stop-after N", "stop after N simulator steps in all", int)
+    for each in config.settings(Config()):
+        if each.name in WORKERS:  # another machine may have other cores
+            add_option(parser, f"--{each.name.replace('_', '-')} X", f"{each.help} (default: as before)")
     _add_track_option(parser)
 
     parser = command("offline", _offline, "train on recorded data, and then in the environment if asked to")
@@ -158,8 +161,9 @@ def _resume(options: argparse.Namespace) -> int:
     from simbav2.training.trackers import trackers
 
     folder, stop_after, callbacks = options.folder, options.stop_after, trackers(options.track)
+    workers = {name: getattr(options, name) for name in WORKERS if getattr(options, name) is not None}
     summary = None if _has_report(folder) else run.finished(folder, stop_after)
-    return _conclude(folder, summary or run.resume(folder, stop_after, callbacks=callbacks))
+    return _conclude(folder, summary or run.resume(folder, stop_after, callbacks=callbacks, workers=workers))
 
 
 def _offline(options: argparse.Namespace) -> int:

@@ -383,12 +383,12 @@ class Config:
     env_steps: int = setting(1_000_000, "simulator steps; schedules are made for them", at_least=1)
     action_repeat: int | None = setting(None, "simulator steps per decision; none: the task's own", at_least=1)
     num_envs: int = setting(1, "environments stepped side by side", at_least=1)
-    env_workers: int = setting(0, "processes among which the environments are shared out; 0: none", at_least=0)
-    evaluation_workers: int = setting(0, "the same for evaluations", at_least=0)
+    env_workers: int = setting(0, "worker processes that step the environments; 0: this process does", at_least=0)
+    evaluation_workers: int = setting(0, "worker processes for evaluations, at most num_envs", at_least=0)
     env_backend: Literal["local", "ray"] = setting(
-        "local", "what the workers are: local (processes), ray (actors of a cluster)"
+        "local", "what the workers are: local (processes) or ray (actors of a cluster)"
     )
-    address: str | None = setting(None, "of the Ray cluster, HOST:PORT; none: one is started on this machine")
+    address: str | None = setting(None, "Ray cluster, as HOST:PORT; none: one is started on this machine")
     warmup_decisions: int = setting(
         5_000, "decisions before the first update; random unless learned from data", at_least=0
     )
@@ -507,12 +507,12 @@ class Config:
 
     def essential(self) -> Config:
         """Without the schedule and the workers, which change no result."""
-        return replace(self, schedule=Schedule(), **{name: getattr(Config, name) for name in _WORKERS})
+        return replace(self, schedule=Schedule(), **{name: getattr(Config, name) for name in WORKERS})
 
     @property
     def workers(self) -> dict[str, Any]:
         """Where environments run; another process of the same run may have others."""
-        return {name: getattr(self, name) for name in _WORKERS}
+        return {name: getattr(self, name) for name in WORKERS}
 
     @property
     def env_options(self) -> dict[str, Any]:
@@ -541,7 +541,7 @@ class Config:
         return f"{task}-{method}-s{self.seed}-{self.digest()}"
 
 
-_WORKERS = ("env_workers", "evaluation_workers", "env_backend", "address")
+WORKERS = ("env_workers", "evaluation_workers", "env_backend", "address")
 
 
 def heuristic_discount(episode_length: int, action_repeat: int) -> float:

@@ -14,7 +14,7 @@ from simbav2.agent import Agent
 from simbav2.checkpoint import checkpoint, lock, rotation
 from simbav2.checkpoint.files import damage, is_finished, read_json, write_json
 from simbav2.checkpoint.rotation import CheckpointRotation
-from simbav2.config import Config, other_schedule, to_json
+from simbav2.config import Config, other_schedule, override, to_json
 from simbav2.diagnostics import parameter_counts
 from simbav2.errors import CheckpointError, Failure, InputError, printable
 from simbav2.runtime import stop_signals
@@ -76,11 +76,10 @@ def resume(
                 )
             # Stopped before its first checkpoint: a new start leads to the same bits.
             config, task = checkpoint.read_description(folder / "config.json")
-            config = replace(config, **(workers or {}))
-            agent = Agent.from_config(config, task, checkpoint.env_source(task, env))
+            agent = Agent.from_config(override(config, workers or {}), task, checkpoint.env_source(task, env))
             return _start(agent, folder, stop_after or own, callbacks)
         saved, segments = rotation.load_run(folder)
-        agent = Agent.from_checkpoint(replace(saved, config=replace(saved.config, **(workers or {}))), env)
+        agent = Agent.from_checkpoint(replace(saved, config=override(saved.config, workers or {})), env)
         if not agent.trainer.restore(saved):
             log.warning(
                 "simbav2: %s cannot be put back into the middle of an episode: the resumed run starts new "

@@ -116,7 +116,8 @@ class Trainer:
             source = make_another(self.source) if single else self.source
             num_envs, workers = self.config.num_envs, 0 if single else self.config.evaluation_workers
         seed = self.agent.evaluation_seed if seed is None else seed
-        return self.make_envs(source, seed, num_envs, workers=workers)
+        # Here, also where training has a cluster: an agent is evaluated when that is gone, too.
+        return self.make_envs(source, seed, num_envs, workers=workers, backend="local", address=None)
 
     @property
     def replay(self) -> Replay:
