@@ -57,7 +57,7 @@ def edit(saved, name, change) -> None:
     checkpoint.write_manifest(saved, Manifest(files, found.replay))
 
 
-def start(folder, *more: str) -> subprocess.Popen:
-    words = ["train", TASK, "--seed", "1", *ARGUMENTS, "--out", str(folder), *more]
+def start(folder, *more: str, task: str = TASK) -> subprocess.Popen:
+    words = ["train", task, "--seed", "1", *ARGUMENTS, "--out", str(folder), *more]
     command = [sys.executable, "-m", "simbav2", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

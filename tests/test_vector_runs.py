@@ -16,9 +16,11 @@ from toys import TINY, Chain
 from simbav2 import Agent, Callback, Failure, InputError
 from simbav2.checkpoint import rotation
 from simbav2.cli import main
+from simbav2.envs.make import make_env
 from simbav2.training import run
 
 SAME_STEP = gym.vector.AutoresetMode.SAME_STEP
+HEAVY = ("hbench/h1-walk", "dmc/dog-run")
 
 
 # Not a function of this module: worker processes would import it, and JAX with it.
@@ -98,9 +100,14 @@ def test_a_vector_from_make_vec_is_made_again_for_evaluation():
 # Workers: the results do not depend on where environments step. ---------------------------------------------
 
 
-def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_process(tmp_path, empty_reports):
+@pytest.mark.parametrize("task", [TASK, *(pytest.param(task, marks=pytest.mark.full) for task in HEAVY)])
+def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_process(task, tmp_path, empty_reports):
+    try:
+        make_env(task)
+    except InputError as error:
+        pytest.skip(str(error))
     folder, settings = tmp_path / "run", {**SETTINGS, "num_envs": 4}
-    process = start(folder, "--num-envs=4", "--env-workers=2", "--evaluation-workers=2")
+    process = start(folder, "--num-envs=4", "--env-workers=2", "--evaluation-workers=2", task=task)
     wait(lambda: process.poll() is not None or len(rotation.checkpoints(folder)) > 1)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) == 4
@@ -108,7 +115,7 @@ def test_a_run_with_workers_that_is_killed_and_resumed_has_the_bits_of_one_proce
     process.communicate(timeout=60)
     wait(lambda: not any(Path(f"/proc/{child}").exists() for child in children), seconds=30)
     assert main(["resume", str(folder), "--env-workers=1", "--evaluation-workers=0"]) == 0  # other cores
-    run.start(Agent(TASK, seed=1, **settings), tmp_path / "whole")
+    run.start(Agent(task, seed=1, **settings), tmp_path / "whole")
     assert results(folder) == results(tmp_path / "whole")
 
 

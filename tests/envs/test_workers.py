@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from simbav2 import Failure, InputError
 from simbav2.config import Config, override
 from simbav2.envs import workers
 from simbav2.envs.vector import make_vector_env
+from simbav2.envs.workers import EnvWorkers, ProcessWorker, Share
 from simbav2.errors import BadStep
 
 RAISE, EXIT = 0.95, 0.85  # actions
@@ -134,6 +136,37 @@ def test_a_worker_that_dies_is_named_and_all_end():
         envs._workers[0].process.send_signal(signal.SIGKILL)
         with pytest.raises(BadStep, match=r"environment 0: .* killed by SIGKILL \(out of memory\?\)"):
             envs.reset()
+
+
+def test_a_lost_worker_that_may_be_replaced_costs_its_episodes(caplog):
+    shares = [Share(Obedient, 0, first, size, 5, None, "diverged") for first, size in ((0, 2), (2, 3))]
+    with (
+        EnvWorkers(shares, ProcessWorker, ProcessWorker) as envs,
+        make_vector_env(Obedient, num_envs=5) as whole,
+    ):
+        whole.reset()
+        envs.reset()
+        envs._workers[1].process.kill()
+        expected, step = whole.step(chosen()), envs.step(chosen())
+        assert step.dropped.tolist() == [False, False, True, True, True]
+        assert envs.lost == 3
+        assert envs.episodes == [0, 0, 1, 1, 1]
+        (message,) = caplog.messages
+        assert re.search("environments 2 to 4: .* SIGKILL .*; replaced, and cut: episode 0, 0, 0$", message)
+        for ours, theirs in zip(step, expected, strict=True):
+            np.testing.assert_array_equal(ours[:2], theirs[:2])
+        whole.episodes = [1] * 5
+        np.testing.assert_array_equal(step.observation[2:], whole.reset()[2:])
+        assert not step.reward[2:].any()
+        assert not step.next_observation[2:].any()
+        assert not (step.terminated | step.truncated).any()
+        assert not envs.step(chosen()).dropped.any()
+        assert envs.lost == 0
+        # Between steps nothing is lost.
+        envs._workers[0].process.kill()
+        played = [chosen()[:1]] * 5
+        np.testing.assert_array_equal(*(each.restore([2] * 5, played) for each in (envs, whole)))
+        assert envs.episodes == [2] * 5
 
 
 def test_workers_need_no_jax_and_end_when_nobody_holds_them():
